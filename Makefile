@@ -1,0 +1,35 @@
+# What a person types, and what .ci/run calls. Everything lives in .venv; the model in the user's cache.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check bench setup model
+
+demo: model
+	@$(BIN)/midfill demo
+
+test: model
+	@$(BIN)/python -m pytest
+
+check: setup
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/test_architecture.py
+
+bench: model
+	@$(BIN)/midfill bench
+
+model: setup
+	@$(BIN)/midfill model fetch embedded
+
+setup: $(STAMP)
+
+# Installed anew only when what is to be installed has changed.
+$(STAMP): pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (the first time this takes a few minutes)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

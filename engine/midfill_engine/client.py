@@ -1,0 +1,232 @@
+"""The way to a worker, for code that must not import torch.
+
+Owns the connection: it is made, and a worker started, on first need, and made anew after a worker
+has gone. Every call ends with a result or with an `EngineError`, whatever becomes of the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from midfill_engine import errors
+from midfill_engine.endpoint import endpoint_for, starting
+from midfill_engine.errors import EngineError, ProtocolError, WorkerLost, WorkerUnavailable
+from midfill_engine.protocol import (
+    PROTOCOL_VERSION,
+    Cancel,
+    DraftEvent,
+    Failure,
+    FillRequest,
+    FillResult,
+    Hello,
+    Message,
+    StatusRequest,
+    StatusResult,
+    Welcome,
+    encode,
+    read_message,
+)
+from midfill_engine.spawn import spawn_worker
+
+_ATTEMPTS: Final = 3  # a worker may go away between our finding it and its answer
+_STREAM_LIMIT_BYTES: Final = 1024 * 1024
+
+WeightChoice = Literal["auto", "float32", "int8"]
+
+
+class EngineClient:
+    """Fills holes with the worker of one model. Made cheaply; connects on first need."""
+
+    def __init__(
+        self,
+        *,
+        model: str = "embedded",
+        weights: WeightChoice = "auto",
+        on_log: Callable[[str], None] | None = None,
+    ) -> None:
+        self._model = model
+        self._weights = weights
+        self._log = on_log or (lambda _line: None)
+        self._ids = itertools.count(1)
+        self._connecting = asyncio.Lock()
+        self._connection: _Connection | None = None
+
+    async def fill(
+        self, request: FillRequest, *, on_draft: Callable[[DraftEvent], None] | None = None
+    ) -> FillResult:
+        """Fill one hole. `request.request_id` is chosen here. Cancelling withdraws the request.
+
+        Raises:
+            ModelMissing, ModelCorrupt, ModelUnsupported: the worker has no model to run.
+            WorkerLost: the worker went away; the next call starts another.
+            WorkerUnavailable: no worker could be started.
+            RequestRejected: the worker refused.
+        """
+        connection = await self._connected()
+        sent = replace(request, request_id=next(self._ids))
+        answer = await connection.ask(sent, on_draft)
+        if not isinstance(answer, FillResult):
+            raise ProtocolError(f"a fill was answered with {type(answer).__name__}")
+        return answer
+
+    async def status(self) -> StatusResult:
+        """How the worker is, once it has loaded its model. Raises what `fill` does."""
+        connection = await self._connected()
+        answer = await connection.ask(StatusRequest(next(self._ids)), None)
+        if not isinstance(answer, StatusResult):
+            raise ProtocolError(f"a status request was answered with {type(answer).__name__}")
+        return answer
+
+    async def close(self) -> None:
+        """Say goodbye. Requests in flight end with `WorkerLost`."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _connected(self) -> _Connection:
+        async with self._connecting:
+            if self._connection is None or self._connection.lost:
+                self._connection = await self._connect()
+            return self._connection
+
+    async def _connect(self) -> _Connection:
+        endpoint = endpoint_for(self._model, self._weights)
+        for _ in range(_ATTEMPTS):
+            try:
+                return await _Connection.open(endpoint)
+            except (OSError, WorkerLost):
+                await asyncio.to_thread(self._start_unless_running, endpoint)
+        raise WorkerUnavailable("workers go away as soon as they are started")
+
+    def _start_unless_running(self, endpoint: Path) -> None:
+        """Start a worker, unless another process has done so while we waited for the lock."""
+        with starting(endpoint):
+            if not _answers(endpoint):
+                self._log("starting a worker")
+                spawn_worker(self._model, self._weights, endpoint)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request in flight."""
+
+    answer: asyncio.Future[Message]
+    on_draft: Callable[[DraftEvent], None] | None
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """A connection past its hello, and the requests in flight on it."""
+
+    writer: asyncio.StreamWriter
+    waiting: dict[int, _Waiting] = field(default_factory=dict)
+    reading: asyncio.Task[None] | None = None
+    lost: bool = False
+
+    @classmethod
+    async def open(cls, endpoint: Path) -> _Connection:
+        """Connect and say hello.
+
+        Raises:
+            OSError: nobody listens.
+            WorkerLost: the worker hung up before its welcome.
+            WorkerUnavailable: it is a worker of another version.
+        """
+        reader, writer = await asyncio.open_unix_connection(
+            str(endpoint), limit=_STREAM_LIMIT_BYTES
+        )
+        try:
+            writer.write(encode(Hello(PROTOCOL_VERSION)))
+            welcome = await read_message(reader)
+            if welcome is None:
+                raise WorkerLost("the worker hung up")
+            if not isinstance(welcome, Welcome) or welcome.version != PROTOCOL_VERSION:
+                raise WorkerUnavailable(f"the worker speaks another protocol: {welcome}")
+        except BaseException as error:
+            writer.close()
+            if isinstance(error, ProtocolError):
+                raise WorkerLost(f"the worker hung up: {error}") from error
+            raise
+        connection = cls(writer)
+        connection.reading = asyncio.create_task(connection._read(reader))
+        return connection
+
+    async def ask(
+        self,
+        request: FillRequest | StatusRequest,
+        on_draft: Callable[[DraftEvent], None] | None,
+    ) -> Message:
+        """Send a request and wait for its answer. Raises what the worker's `Failure` names."""
+        if self.lost:
+            raise WorkerLost("the worker has gone away")
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self.waiting[request.request_id] = _Waiting(future, on_draft)
+        try:
+            self.writer.write(encode(request))
+            answer = await future
+        except asyncio.CancelledError:
+            if not self.lost:
+                self.writer.write(encode(Cancel(request.request_id)))
+            raise
+        finally:
+            self.waiting.pop(request.request_id, None)
+        if isinstance(answer, Failure):
+            raise _error_of(answer)
+        return answer
+
+    async def close(self) -> None:
+        """Hang up."""
+        self.writer.close()
+        if self.reading is not None:
+            self.reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await self.reading
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        reason = "the worker has gone away"
+        try:
+            while (message := await read_message(reader)) is not None:
+                self._dispatch(message)
+        except (OSError, ProtocolError) as error:
+            reason = f"the worker has gone away: {error}"
+        finally:
+            self.lost = True
+            self.writer.close()
+            for waiting in self.waiting.values():
+                if not waiting.answer.done():
+                    waiting.answer.set_exception(WorkerLost(reason))
+
+    def _dispatch(self, message: Message) -> None:
+        """Hand a message to its request. An answer to a withdrawn one finds none."""
+        waiting = self.waiting.get(getattr(message, "request_id", 0))
+        if waiting is None or waiting.answer.done():
+            return
+        if not isinstance(message, DraftEvent):
+            waiting.answer.set_result(message)
+        elif waiting.on_draft is not None:
+            waiting.on_draft(message)
+
+
+def _answers(endpoint: Path) -> bool:
+    """Whether a process listens there."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(endpoint))
+        except OSError:
+            return False
+        return True
+
+
+def _error_of(failure: Failure) -> EngineError:
+    cls = getattr(errors, failure.kind, EngineError)
+    if not (isinstance(cls, type) and issubclass(cls, EngineError)):
+        cls = EngineError
+    return cls(failure.message)

@@ -1,0 +1,42 @@
+"""One context's keys and values, in one block of memory per layer.
+
+Owns the layout. A slot's number and a token's position in the model differ by a constant:
+
+    slot      0 … S-1           S … S+P-1          S+P … capacity-1
+    holds     suffix, ending    prefix, from       whatever one pass needs:
+              at S-1            S on               canvases, scored fills
+    position  slot - S, so that the suffix has negative positions and nothing moves while
+              a person types at the end of the prefix
+
+Knows nothing of tokens: what is valid is its owner's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from midfill_engine.model_files import ModelConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slab:
+    """Keys (rotated) and values of one context."""
+
+    keys: Tensor  # [layers, kv_heads, capacity, head_dim] float32
+    values: Tensor  # the same
+
+    @classmethod
+    def empty(cls, config: ModelConfig, capacity: int) -> Slab:
+        shape = (config.num_hidden_layers, config.num_key_value_heads, capacity, config.head_dim)
+        return cls(torch.zeros(shape), torch.zeros(shape))
+
+    @property
+    def capacity(self) -> int:
+        return self.keys.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.values.nbytes

@@ -1,0 +1,49 @@
+"""Where things of ours lie on this machine: the model cache and the worker's runtime directory.
+
+Owns names of directories, creates none on import. Knows nothing of what is put there.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+
+def cache_dir() -> Path:
+    """The directory of fetched models: `$MIDFILL_CACHE_DIR`, else the platform's user cache."""
+    return Path(
+        os.environ.get("MIDFILL_CACHE_DIR") or platformdirs.user_cache_dir("midfill", False)
+    )
+
+
+def runtime_dir() -> Path:
+    """The directory of sockets and locks: `$MIDFILL_RUNTIME_DIR`, else one of the user's own."""
+    chosen = os.environ.get("MIDFILL_RUNTIME_DIR")
+    if chosen:
+        return Path(chosen)
+    session = os.environ.get("XDG_RUNTIME_DIR")
+    if session:
+        return Path(session) / "midfill"
+    return Path(tempfile.gettempdir()) / f"midfill-{os.getuid()}"
+
+
+def log_dir() -> Path:
+    """The directory of the worker's logs, beside the cache so that a reboot does not take it."""
+    return cache_dir() / "logs"
+
+
+def model_dir(model: str) -> Path:
+    """The directory of a model: the path itself where it names one, else its place in the cache."""
+    if os.sep in model or (os.altsep and os.altsep in model):
+        return Path(model)
+    return cache_dir() / "models" / model
+
+
+def adapter_path(model: str) -> Path:
+    """A model's adapter: ours is part of the package, another's lies beside its base."""
+    directory = model_dir(model)
+    packaged = Path(__file__).parent / "adapters" / f"{model}.safetensors"
+    return directory / "adapter.safetensors" if directory == Path(model) else packaged

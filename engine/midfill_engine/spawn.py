@@ -1,0 +1,94 @@
+"""Starting a worker process.
+
+Owns its command line and environment, and the wait until it listens. The worker outlives us: it
+is shared, and goes when its last client has gone.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from midfill_engine.errors import WorkerUnavailable
+from midfill_engine.paths import log_dir
+
+READY: Final = b"ready\n"
+_LOG_BYTES: Final = 1024 * 1024  # a log longer than this is begun anew
+_ENVIRONMENT: Final = {
+    # Keep freed activations in the process: mapping them anew for each pass cost a third of it.
+    "MALLOC_MMAP_THRESHOLD_": "268435456",
+    "MALLOC_TRIM_THRESHOLD_": "536870912",
+    "MALLOC_TOP_PAD_": "16777216",
+    # Threads that wait for one another must sleep, not spin: with other busy processes on the
+    # machine, spinning made a pass ten times slower.
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+
+
+def spawn_worker(model: str, weights: str, endpoint: Path) -> None:
+    """Start a worker and return once it listens at `endpoint`.
+
+    Raises:
+        WorkerUnavailable: it did not come up; the message ends with its last words.
+    """
+    root = str(Path(__file__).parent.parent)
+    # `-I` keeps the workspace and PYTHONPATH out of the worker. It also hides a user's own
+    # site-packages, where we may be installed, so the way to ourselves and to what lies beside
+    # us is put last.
+    code = (
+        "import sys; sys.path.extend(sys.argv.pop(1).split(chr(0x1f))); "
+        "from midfill_engine.worker.main import main; main()"
+    )
+    beside = [p for p in sys.path if p.endswith("site-packages") and Path(p).is_dir()]
+    command = [
+        sys.executable, "-I", "-c", code, "\x1f".join([root, *beside]),
+        "--model", model, "--weights", weights, "--endpoint", str(endpoint),
+    ]  # fmt: skip
+    log = _open_log()
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log or subprocess.DEVNULL,
+            env={**os.environ, **_ENVIRONMENT},
+            cwd=endpoint.parent,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise WorkerUnavailable(f"the worker could not be started: {error}") from error
+    finally:
+        if log:
+            log.close()
+    _await_ready(process)
+
+
+def _await_ready(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None
+    with process.stdout:
+        said = process.stdout.readline()
+    if said != READY:
+        code = process.wait()
+        raise WorkerUnavailable(f"the worker ended with code {code} at its start; see {log_path()}")
+    # A worker outlives its starter on purpose; nothing is owed to it.
+    process.returncode = 0
+
+
+def log_path() -> Path:
+    """Where workers write what goes wrong."""
+    return log_dir() / "worker.log"
+
+
+def _open_log() -> BinaryIO | None:
+    """The log for appending, or None where it cannot be written."""
+    path = log_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > _LOG_BYTES:
+            path.unlink()
+        return path.open("ab")
+    except OSError:
+        return None

@@ -1,0 +1,38 @@
+"""What each quality setting spends: how many canvases, of which lengths, how sure, how scored.
+
+Owns the presets. The figures behind them are in docs/log.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from midfill_engine.protocol import Quality
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one hole is filled."""
+
+    masked_lengths: tuple[int, ...]  # one parallel draft each, in tokens
+    causal_length: int  # one left-to-right draft of at most this many tokens; 0: none
+    threshold: float  # probability from which a token is committed in parallel
+    suffix_tokens: int  # how much of the suffix the score reads
+
+
+PLANS: Final[dict[Quality, Plan]] = {
+    "fast": Plan((8, 16), 0, 0.7, 16),
+    "balanced": Plan((6, 10, 16), 16, 0.9, 32),
+    "best": Plan((4, 8, 12, 16, 24), 24, 0.95, 40),
+}
+
+
+_EXACT_LENGTHS: Final = (1, 2, 4, 8)  # without empties a canvas's length is the fill's
+
+
+def lengths(plan: Plan, max_tokens: int, single_line: bool, exact: bool) -> tuple[int, ...]:
+    """Canvas lengths of a request's masked drafts, in tokens; several lines get twice the room."""
+    wanted = _EXACT_LENGTHS if exact else plan.masked_lengths
+    factor = 1 if single_line else 2
+    return tuple(dict.fromkeys(min(factor * n, max_tokens) for n in wanted))

@@ -1,0 +1,302 @@
+"""The loop that runs the model: at every denoising step the batch is whatever is active.
+
+Owns the order of work and the clock. Requests come in from other threads as tickets; each is
+answered exactly once through its `reply`, unless it was cancelled before.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from midfill_engine.errors import EngineError, RequestRejected
+from midfill_engine.model.embedded import EmbeddedModel
+from midfill_engine.model.transformer import Segment
+from midfill_engine.protocol import DraftEvent, Failure, FillRequest, FillResult
+from midfill_engine.worker.context import ORIGIN, ContextPool
+from midfill_engine.worker.job import (
+    Job,
+    Rows,
+    Scorable,
+    commit_step,
+    confidence,
+    denoise_rows,
+    make_result,
+    plan_candidates,
+    score_rows,
+    start_job,
+    texts_to_score,
+)
+from midfill_engine.worker.score import noisy_channel, token_log_probabilities
+from midfill_engine.worker.window import make_window
+
+MAX_ACTIVE: Final = 16  # jobs in one batch; more wait their turn
+CONTEXT_BYTES: Final = 160 * 1024 * 1024
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A request on its way in, and where its answer goes."""
+
+    request: FillRequest
+    reply: Callable[[DraftEvent | FillResult | Failure], None]
+    received: float = field(default_factory=time.monotonic)
+    cancelled: bool = False  # set from any thread; seen before the next step
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """An admitted ticket."""
+
+    ticket: Ticket
+    job: Job
+    deadline: float  # on the monotonic clock
+
+    def spent(self, seconds: float, field_name: str) -> None:
+        """Book one pass of so many seconds on the job's account."""
+        stats = self.job.stats
+        spent = getattr(stats, field_name) + 1000 * seconds
+        self.job.stats = replace(stats, passes=stats.passes + 1, **{field_name: spent})
+
+
+class Scheduler:
+    """Runs jobs step by step on the thread that calls `run`."""
+
+    def __init__(self, load: Callable[[], EmbeddedModel]) -> None:
+        self._load = load
+        self._changed = threading.Condition()
+        self._inbox: list[Ticket] = []
+        self._wanting: list[Callable[[EngineError | None], None]] = []
+        self._closing = False
+        self._runs: list[_Run] = []
+        self._pool: ContextPool | None = None
+        self._step_s = 0.0  # how long the last denoising pass took
+        self._score_s = 0.0  # and the last scoring pass
+
+    @property
+    def active(self) -> int:
+        """Requests that are not answered yet."""
+        return len(self._runs) + len(self._inbox)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes held by contexts."""
+        return self._pool.nbytes if self._pool else 0
+
+    def submit(self, ticket: Ticket) -> None:
+        """Queue a request; from any thread."""
+        with self._changed:
+            self._inbox.append(ticket)
+            self._changed.notify()
+
+    def when_loaded(self, call: Callable[[EngineError | None], None]) -> None:
+        """Have `call` told, on the model's thread, that it is loaded or why it cannot be."""
+        with self._changed:
+            self._wanting.append(call)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Make `run` return after the step it is in; from any thread."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+
+    def run(self) -> None:
+        """Serve until closed. The model is loaded on first need."""
+        model = None
+        while self._has_work():
+            model = model or self._try_load()
+            if model is not None:
+                self._report_load(None)
+                with torch.inference_mode():
+                    self._tick(model)
+
+    def _has_work(self) -> bool:
+        """Wait for it; False when closed."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._closing or self._inbox or self._runs or self._wanting
+            )
+            return not self._closing
+
+    def _try_load(self) -> EmbeddedModel | None:
+        """Load the model, or refuse all that wait for it; the next request tries again.
+
+        A person waits for the model, not for a deadline: clocks start when it is there.
+        """
+        try:
+            model = self._load()
+        except EngineError as error:
+            self._report_load(error)
+            for ticket in self._take(len(self._inbox)):
+                _refuse(ticket, error)
+            return None
+        self._pool = ContextPool(model.config, CONTEXT_BYTES)
+        with self._changed:
+            for ticket in self._inbox:
+                ticket.received = time.monotonic()
+        return model
+
+    def _report_load(self, error: EngineError | None) -> None:
+        with self._changed:
+            wanting, self._wanting = self._wanting, []
+        for call in wanting:
+            call(error)
+
+    def _tick(self, model: EmbeddedModel) -> None:
+        """One turn: admit and encode arrivals, one denoising step, score and answer."""
+        self._drop_cancelled()
+        self._admit(model)
+        runs = self._turn()
+        try:
+            self._denoise(model, [r for r in runs if r.job.active and not self._is_late(r)])
+            self._finish(model, [r for r in runs if not r.job.active or self._is_late(r)])
+        except Exception as error:  # noqa: BLE001 - the worker outlives any one pass
+            self._abort(runs, error)
+
+    def _turn(self) -> list[_Run]:
+        """Whose turn it is: requests that nobody waits for stand back."""
+        return [r for r in self._runs if r.ticket.request.interactive] or list(self._runs)
+
+    def _take(self, count: int) -> list[Ticket]:
+        """Up to so many tickets from the inbox, interactive ones first."""
+        with self._changed:
+            self._inbox.sort(key=lambda ticket: not ticket.request.interactive)
+            taken, self._inbox = self._inbox[:count], self._inbox[count:]
+        return [ticket for ticket in taken if not ticket.cancelled]
+
+    def _admit(self, model: EmbeddedModel) -> None:
+        """Give arrivals a context each, and encode what their contexts lack in one pass."""
+        arrivals: list[_Run] = []
+        work: list[tuple[list[int], Segment]] = []
+        started = time.monotonic()
+        for ticket in self._take(MAX_ACTIVE - len(self._runs)):
+            try:
+                run, missing = self._start(model, ticket)
+            except RequestRejected as error:
+                _refuse(ticket, error)
+                continue
+            arrivals.append(run)
+            work += missing
+        if work:
+            try:
+                _encode(model, work)
+            except Exception as error:  # noqa: BLE001 - the worker outlives any one pass
+                self._abort(arrivals, error)
+        for run in arrivals:
+            run.spent(time.monotonic() - started, "encode_ms")
+
+    def _start(
+        self, model: EmbeddedModel, ticket: Ticket
+    ) -> tuple[_Run, list[tuple[list[int], Segment]]]:
+        request = ticket.request
+        assert self._pool is not None
+        window = make_window(model.vocabulary, request.prefix, request.prefix_line, request.suffix)
+        candidates = plan_candidates(model.vocabulary, request)
+        context, reused = self._pool.acquire(window)
+        job = start_job(request, window, context, reused, candidates)
+        job.stats = replace(job.stats, queue_ms=1000 * (time.monotonic() - ticket.received))
+        run = _Run(ticket, job, ticket.received + request.deadline_ms / 1000)
+        self._runs.append(run)
+        return run, context.open(window)
+
+    def _denoise(self, model: EmbeddedModel, runs: Sequence[_Run]) -> None:
+        """One step for all of them in one pass."""
+        if not runs:
+            return
+        started = time.monotonic()
+        rows = [denoise_rows(run.job) for run in runs]
+        logits = model.denoiser_logits(_run_rows(model.run_denoiser, rows))
+        for run, part in zip(
+            runs, torch.split(logits, [len(r.outputs) for r in rows]), strict=True
+        ):
+            commit_step(run.job, part, model.vocabulary)
+        self._step_s = time.monotonic() - started
+        for run in runs:
+            run.spent(self._step_s, "denoise_ms")
+            run.job.stats = replace(run.job.stats, steps=run.job.stats.steps + 1)
+            if run.ticket.request.want_drafts:
+                run.ticket.reply(run.job.draft_event(model.vocabulary))
+
+    def _finish(self, model: EmbeddedModel, runs: Sequence[_Run]) -> None:
+        """Score what the runs have come to, as far as time allows, and answer."""
+        for run in runs:
+            late = bool(run.job.active)
+            if late:
+                run.job.conclude(model.vocabulary)
+            items = texts_to_score(run.job, model.vocabulary)
+            scores = self._score(model, run, items)
+            self._release(run)
+            stats = run.job.stats
+            total_ms = 1000 * (time.monotonic() - run.ticket.received)
+            run.job.stats = replace(stats, total_ms=total_ms)
+            run.ticket.reply(make_result(run.job, items, scores, late, model.vocabulary))
+
+    def _score(self, model: EmbeddedModel, run: _Run, items: Sequence[Scorable]) -> list[float]:
+        """A score for each item; where the deadline leaves no time, its confidence."""
+        started = time.monotonic()
+        if len(items) < 2 or run.deadline - started < self._score_s:
+            return [confidence(item.candidate) for item in items]
+        hidden = _run_rows(model.run_base, [score_rows(run.job, items)])
+        targets = [i for item in items for i in item.scored.ids]
+        chosen = token_log_probabilities(model.base_logits(hidden), targets)
+        parts = torch.split(chosen, [len(item.scored.ids) for item in items])
+        scores = [noisy_channel(i.scored, part) for i, part in zip(items, parts, strict=True)]
+        self._score_s = time.monotonic() - started
+        run.spent(self._score_s, "score_ms")
+        return scores
+
+    def _is_late(self, run: _Run) -> bool:
+        """Whether another step would leave no time to choose before the deadline."""
+        return time.monotonic() + self._step_s + self._score_s > run.deadline
+
+    def _drop_cancelled(self) -> None:
+        for run in [r for r in self._runs if r.ticket.cancelled]:
+            self._release(run)
+
+    def _abort(self, runs: Sequence[_Run], error: Exception) -> None:
+        """Answer runs whose pass failed, and trust nothing it may have left half-written."""
+        _LOG.error("a pass failed", exc_info=error)
+        for run in [r for r in runs if r in self._runs]:
+            run.job.context.spoil()
+            self._release(run)
+            _refuse(run.ticket, RequestRejected(f"the engine failed: {error!r}"))
+
+    def _release(self, run: _Run) -> None:
+        assert self._pool is not None
+        self._runs.remove(run)
+        self._pool.release(run.job.context)
+
+
+def _encode(model: EmbeddedModel, work: Sequence[tuple[list[int], Segment]]) -> None:
+    """Run the base over missing context tokens; their keys and values are what is wanted."""
+    ids = [i for part, _ in work for i in part]
+    positions = [s.write - ORIGIN + i for _, s in work for i in range(s.rows)]
+    model.run_base(ids, torch.tensor(positions), [segment for _, segment in work])
+
+
+def _run_rows(
+    run_pass: Callable[[Sequence[int], Tensor, Sequence[Segment]], Tensor], rows: Sequence[Rows]
+) -> Tensor:
+    """One packed pass over several jobs' rows; the hidden states of the outputs they want."""
+    hidden = run_pass(
+        [i for r in rows for i in r.ids],
+        torch.tensor([p for r in rows for p in r.positions]),
+        [r.segment for r in rows],
+    )
+    starts = accumulate((len(r.ids) for r in rows), initial=0)
+    wanted = [start + i for start, r in zip(starts, rows, strict=False) for i in r.outputs]
+    return hidden[wanted]
+
+
+def _refuse(ticket: Ticket, error: EngineError) -> None:
+    ticket.reply(Failure(ticket.request.request_id, type(error).__name__, str(error)))

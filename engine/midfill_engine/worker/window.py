@@ -1,0 +1,64 @@
+"""The tokens of a context: how much of prefix and suffix the model is shown.
+
+Pure. Owns the budgets, which are those the embedded model was trained with, and the rule that
+keeps a window in place while a person types: it begins at a line whose number is a multiple of
+`ANCHOR_LINES`, so the first token changes only once in so many lines and caches stay valid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from midfill_engine.model.vocabulary import END_OF_TEXT, Vocabulary
+
+PREFIX_TOKENS: Final = 400
+SUFFIX_TOKENS: Final = 72
+ANCHOR_LINES: Final = 8
+_PREFIX_CHARACTERS: Final = 6 * PREFIX_TOKENS  # code has about 3.3 characters a token
+_SUFFIX_CHARACTERS: Final = 8 * SUFFIX_TOKENS
+_TOKEN_ANCHOR: Final = 128  # where lines are too long to anchor at
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the model sees of the text around a hole."""
+
+    prefix: tuple[int, ...]  # 1 … PREFIX_TOKENS ids
+    suffix: tuple[int, ...]  # 0 … SUFFIX_TOKENS ids
+
+
+def make_window(vocabulary: Vocabulary, prefix: str, prefix_line: int, suffix: str) -> Window:
+    """Tokenize both sides, each on its own, within the budgets.
+
+    `prefix_line` is the number of the document's line on which `prefix` starts. An empty prefix
+    becomes the end-of-text token, since the first token of a canvas is predicted from one.
+    """
+    ids = _prefix_ids(vocabulary, prefix, prefix_line) or [END_OF_TEXT]
+    after = vocabulary.encode(suffix[:_SUFFIX_CHARACTERS])[:SUFFIX_TOKENS]
+    return Window(tuple(ids), tuple(after))
+
+
+def _prefix_ids(vocabulary: Vocabulary, prefix: str, line: int) -> list[int]:
+    ids: list[int] = []
+    for start in _anchors(prefix, line):
+        if len(prefix) - start > _PREFIX_CHARACTERS:
+            continue
+        ids = vocabulary.encode(prefix[start:])
+        if len(ids) <= PREFIX_TOKENS:
+            return ids
+    ids = ids or vocabulary.encode(prefix[-_PREFIX_CHARACTERS:])
+    surplus = len(ids) - PREFIX_TOKENS
+    return ids if surplus <= 0 else ids[-(-surplus // _TOKEN_ANCHOR) * _TOKEN_ANCHOR :]
+
+
+def _anchors(prefix: str, line: int) -> list[int]:
+    """Offsets at which a window may begin, ascending; the text's own start is always one."""
+    starts = [0]
+    position = prefix.find("\n")
+    while position >= 0:
+        line += 1
+        if line % ANCHOR_LINES == 0:
+            starts.append(position + 1)
+        position = prefix.find("\n", position + 1)
+    return starts

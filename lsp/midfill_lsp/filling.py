@@ -1,0 +1,65 @@
+"""From a canvas to the engine's request, and from its answer to edits.
+
+Owns the seam between `infill` and the engine. Knows nothing of editors, documents' versions and
+files: the server and the command line share it.
+"""
+
+from dataclasses import dataclass
+
+from midfill_engine.protocol import Fill, FillRequest, FillResult
+from midfill_infill import Canvas, Edit, finish
+from midfill_lsp.settings import Effort
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A fill that came through the filters. Its edit is exact outside the hole."""
+
+    edit: Edit
+    fill: Fill
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of an answer's fills."""
+
+    candidates: tuple[Candidate, ...]  # best first, each edit once
+    dropped: tuple[str, ...]  # the filters that refused the others
+
+    @property
+    def reason(self) -> str:
+        """Why there is no candidate, if there is none."""
+        if self.dropped:
+            return f"what the model wrote was refused ({', '.join(sorted(set(self.dropped)))})"
+        return "the model came to no result in time"
+
+
+def request_for(canvas: Canvas, effort: Effort, *, want_drafts: bool) -> FillRequest:
+    """What to ask the engine."""
+    return FillRequest(
+        request_id=0,  # the client's to choose
+        prefix=canvas.prefix,
+        prefix_line=canvas.prefix_line,
+        suffix=canvas.suffix,
+        heal_left=canvas.heal_left,
+        heal_right=canvas.heal_right,
+        single_line=canvas.single_line,
+        quality=effort.quality,
+        deadline_ms=effort.deadline_ms,
+        max_tokens=min(canvas.max_tokens, effort.max_tokens),
+        want_drafts=want_drafts,
+        interactive=True,
+    )
+
+
+def judged(result: FillResult, text: str, canvas: Canvas) -> Judged:
+    """The fills worth showing, and why the others are not."""
+    kept: dict[Edit, Candidate] = {}
+    dropped: list[str] = []
+    for fill in result.fills:
+        edit = finish(fill.text, text, canvas)
+        if isinstance(edit, Edit):
+            kept.setdefault(edit, Candidate(edit, fill))
+        else:
+            dropped.append(edit.reason)
+    return Judged(tuple(kept.values()), tuple(dropped))

@@ -1,0 +1,91 @@
+"""`textDocument/inlineCompletion`: ghost text at the cursor.
+
+Always answered with a list, empty where there is nothing to show: some clients keep old ghost text
+on null, others open a pop-up on an error.
+"""
+
+import logging
+from collections.abc import Callable
+
+from lsprotocol import types
+
+from midfill_engine.errors import EngineError
+from midfill_engine.protocol import DraftEvent
+from midfill_infill import Edit, build_canvas, hole_at
+from midfill_lsp.documents import Document
+from midfill_lsp.filling import judged, request_for
+from midfill_lsp.languages import language_of
+from midfill_lsp.server import MidfillServer
+
+logger = logging.getLogger(__name__)
+
+
+async def inline_completion(
+    ls: MidfillServer, params: types.InlineCompletionParams
+) -> types.InlineCompletionList:
+    """What could stand at the cursor. A newer request for the document takes this one's place."""
+    document = ls.documents.get(params.text_document.uri)
+    if document is None:
+        return types.InlineCompletionList([])
+    work = _items(ls, document, params)
+    try:
+        items = await ls.flights.run(document.uri, "completion", work)
+    except Exception:  # the request's boundary: some clients show errors as pop-ups
+        logger.exception("no completion in %s", document.uri)
+        items = None
+    return types.InlineCompletionList(items or [])
+
+
+async def _items(
+    ls: MidfillServer, document: Document, params: types.InlineCompletionParams
+) -> list[types.InlineCompletionItem]:
+    caret = document.offset(params.position)
+    language = language_of(document.uri, document.language_id)
+    invoked = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
+    settings = ls.settings
+    hole = hole_at(document.text, caret, language)
+    if hole is None:
+        return []
+    canvas = build_canvas(document.text, hole, language)
+    effort = settings.invoked if invoked else settings.automatic
+    request = request_for(canvas, effort, want_drafts=settings.drafts)
+    try:
+        result = await ls.engine.fill(request, on_draft=_draft_sender(ls, document))
+    except EngineError as error:
+        ls.engine_failed(error)
+        return []
+    if not ls.documents.is_current(document):
+        return []
+    judgement = judged(result, document.text, canvas)
+    if not judgement.candidates:
+        ls.log(f"no fill: {judgement.reason}")
+    shown = [
+        c for c in judgement.candidates if _extends_selection(c.edit, document, params.context)
+    ]
+    if not invoked:
+        shown = [c for c in shown[:1] if c.fill.confidence >= settings.min_confidence]
+    return [_item(candidate.edit, document) for candidate in shown]
+
+
+def _item(edit: Edit, document: Document) -> types.InlineCompletionItem:
+    """Plain text with an explicit range: at the caret and empty, as all of a cursor's holes are."""
+    replaced = document.range(edit.start, edit.end)
+    return types.InlineCompletionItem(insert_text=edit.new_text, range=replaced)
+
+
+def _draft_sender(ls: MidfillServer, document: Document) -> Callable[[DraftEvent], None] | None:
+    if not ls.settings.drafts:
+        return None
+    msg_id = ls.protocol.msg_id
+    return lambda event: ls.send_drafts(document.uri, document.version, msg_id, event)
+
+
+def _extends_selection(
+    edit: Edit, document: Document, context: types.InlineCompletionContext
+) -> bool:
+    """Whether the text goes on from what is selected in the editor's completion menu, if any is."""
+    selected = context.selected_completion_info
+    if selected is None:
+        return True
+    typed = document.text[document.offset(selected.range.start) : edit.start]
+    return (typed + edit.new_text).startswith(selected.text)
