@@ -17,9 +17,9 @@ from midfill_infill.lines import indent_of, line_start, width_of
 
 _REACH: Final = 8_192
 # A brace that directly follows a word is a literal (`Point{`), except after these.
-_BODY_WORDS: Final = re.compile(r"(?:^|[\s};])(?:else|try|do|finally|loop|unsafe)$")
-_NO_BODY: Final = re.compile(r"(?:[=(\[,:?&|]|\breturn)$")
-_STRING_PREFIX: Final = re.compile(r"[ \t]*[a-zA-Z]{0,2}$")
+_BODY_WORDS: Final = re.compile(r"(?:^|[\s};])(?:else|try|do|finally|loop|unsafe)\Z")
+_NO_BODY: Final = re.compile(r"(?:[=(\[,:?&|]|\breturn)\Z")
+_STRING_PREFIX: Final = re.compile(r"[ \t]*[a-zA-Z]{0,2}")
 
 
 @dataclass(frozen=True, slots=True)

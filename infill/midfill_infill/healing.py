@@ -12,8 +12,8 @@ from typing import Final
 from midfill_infill.canvas import Hole
 
 _MOST_CHARS: Final = 64  # of a word, and of blanks; what is longer is left in the context
-_WORD_END: Final = re.compile(r"\w*$")
-_BLANKS_END: Final = re.compile(r"[ \t]*$")
+_WORD_END: Final = re.compile(r"\w*\Z")
+_BLANKS_END: Final = re.compile(r"[ \t]*\Z")
 _WORD_START: Final = re.compile(r"\w*")
 
 

@@ -139,10 +139,11 @@ def _bracket_pattern(never_inside: str) -> re.Pattern[str]:
 
 
 def continued_lines(text: str, language: Language | None) -> set[int]:
-    """Numbers of the lines of `text` ("\\n" line ends) that start inside a bracket or a span."""
+    """Numbers of the lines of `text` ("\\n" line ends) that go on with what a line before began."""
     spans = find_spans(text, 0, len(text), language)
     brackets, _ = _brackets_between(text, 0, len(text), spans, None)
-    continued: set[int] = set()
+    lines = text.split("\n")
+    continued = {n for n in range(1, len(lines)) if lines[n - 1].endswith("\\")}
     for span in spans:
         first = text.count("\n", 0, span.start)
         continued.update(range(first + 1, first + 1 + text.count("\n", span.start, span.end)))

@@ -6,6 +6,7 @@ Owns the making of `Place`. Knows nothing of fills and of the filters that use w
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -25,7 +26,12 @@ _SCOPE_HOLE: Final = 4_000
 _SCOPE_AFTER: Final = 4_000
 _STRING_CHARS: Final = 2_048  # behind the hole, where the end of its string is looked for
 _INDENTED: Final = re.compile(r"^([ \t]+)(?=[^ \t\r\n*])", re.MULTILINE)
+# A line that opens a block, and the first below it: their steps are levels, not alignment.
+_HEAD_AND_BODY: Final = re.compile(
+    r"^([ \t]*)\S[^\r\n]*[:{][ \t]*(?=(?:[\r\n][ \t]*)*[\r\n]([ \t]+)\S)", re.MULTILINE
+)
 _FURTHER_LINE: Final = re.compile(r"[\r\n]([ \t]*)(?=[^\s#)\]}])")
+_ITEM_LINE: Final = re.compile(r"^[ \t]*(?=[^\s)\]}#])", re.MULTILINE)
 _TOP_LINE: Final = re.compile(r"^[^\s)\]}]", re.MULTILINE)
 
 
@@ -33,10 +39,11 @@ def place_of(text: str, hole: Hole, language: Language | None) -> Place:
     """The surroundings of `hole`."""
     lexed = lex(text, hole.start, language)
     inside = lexed.inside
-    unit = _indent_unit(text, hole, language)
+    unit, steps = _indentation(text, hole, language)
     base, floor = _widths(text, hole, lexed, language)
     return Place(
         indent_unit=unit,
+        indent_steps=steps,
         base_width=base,
         floor_width=floor,
         brackets=() if inside else tuple(_open_brackets(text, hole, lexed, language)),
@@ -61,17 +68,20 @@ def _closing_quote(text: str, hole: Hole, inside: Span) -> str | None:
     return end_mark(text, inside, limit)
 
 
-def _indent_unit(text: str, hole: Hole, language: Language | None) -> str:
-    """One level of indentation as the lines near the hole have it, tabs or the usual spaces."""
+def _indentation(text: str, hole: Hole, language: Language | None) -> tuple[str, frozenset[int]]:
+    """One level of indentation, by the lines near the hole, and all the steps they show."""
     near = text[max(0, hole.start - _NEAR_BEFORE) : hole.end + _NEAR_AFTER]
     indents: list[str] = _INDENTED.findall(near)
-    if not indents:
-        return language.indent_unit if language else "    "
     if sum(indent[0] == "\t" for indent in indents) * 2 > len(indents):
-        return "\t"
-    widths = [0, *(width_of(indent) for indent in indents)]
-    steps = Counter(b - a for a, b in pairwise(widths) if 2 <= b - a <= 8)
-    return " " * (steps.most_common(1)[0][0] if steps else min(widths[1:]))
+        return "\t", frozenset([width_of("\t")])
+    heads = ((width_of(head), width_of(body)) for head, body in _HEAD_AND_BODY.findall(near))
+    steps = Counter(body - head for head, body in heads if 2 <= body - head <= 8)
+    if not steps:
+        widths = [0, *(width_of(indent) for indent in indents)]
+        steps = Counter(b - a for a, b in pairwise(widths) if 2 <= b - a <= 8)
+    if steps:
+        return " " * steps.most_common(1)[0][0], frozenset(steps)
+    return (language.indent_unit if language else "    "), frozenset()
 
 
 def _widths(
@@ -143,20 +153,24 @@ def _line_width(text: str, offset: int) -> int:
 
 
 def _scope_before(text: str, hole: Hole, lexed: Lexed) -> str:
-    """The text before the hole from the first line without indentation that is near enough.
+    """The text before the hole from the first of the least indented lines that are near enough.
 
-    In a longer block without one, from the first line that is not in a string.
+    These are items of the file, or those of the class or function that is longer than that.
     """
     if hole.start <= _SCOPE_BEFORE:
         return text[: hole.start]
     lowest = hole.start - _SCOPE_BEFORE
     spans = [span for span in lexed.spans if span.end > lowest]
-    for match in _TOP_LINE.finditer(text, lowest, hole.start):
-        at = match.start()
-        if not any(span.start < at < span.end for span in spans):
-            return text[at : hole.start]
     code = next((span.end for span in spans if span.start < lowest), lowest)
-    return text[next_line(text, code, hole.start) or code : hole.start]
+    starts = [span.start for span in spans]
+    least, at = None, next_line(text, code, hole.start) or code
+    for match in _ITEM_LINE.finditer(text, code, hole.start):
+        line, width = match.start(), width_of(match[0])
+        before = bisect_left(starts, line) - 1
+        in_span = before >= 0 and line < spans[before].end
+        if not in_span and (least is None or width < least):
+            least, at = width, line
+    return text[at : hole.start]
 
 
 def _scope_after(text: str, hole: Hole) -> str:

@@ -4,7 +4,8 @@ LspError
 ├── InputError         a file or an argument of a command is not usable; the message names it
 │   ├── SourceError    the file: not there, not text, too large
 │   └── PlaceError     the place asked for does not exist in the file
-└── OutputError        a result could not be written
+├── OutputError        a result could not be written
+└── ReplayError        the server that a demo or a bench has started went away or failed
 """
 
 
@@ -26,3 +27,7 @@ class PlaceError(InputError):
 
 class OutputError(LspError):
     """The result could not be written."""
+
+
+class ReplayError(LspError):
+    """A server of our own ended, or answered with an error."""

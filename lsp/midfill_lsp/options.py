@@ -29,6 +29,7 @@ class Options:
     max_tokens: int | None = None
     model: str | None = None
     drafts: bool | None = None
+    stats: bool | None = None
 
     def over(self, base: "Options") -> "Options":
         """These options where set, `base`'s elsewhere."""
@@ -88,6 +89,10 @@ def _quality(*fields: str) -> _Key:
     return _Key(what, lambda value: isinstance(value, str) and value in QUALITIES, fields)
 
 
+def _flag(field: str) -> _Key:
+    return _Key("true or false", lambda value: isinstance(value, bool), (field,))
+
+
 def _is_share(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
@@ -106,7 +111,8 @@ KEYS: Final[dict[str, _Key]] = {
         lambda value: isinstance(value, str) and bool(value.strip()),
         ("model",),
     ),
-    "drafts": _Key("true or false", lambda value: isinstance(value, bool), ("drafts",)),
+    "drafts": _flag("drafts"),
+    "stats": _flag("stats"),
 }
 
 

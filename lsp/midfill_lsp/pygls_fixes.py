@@ -11,8 +11,8 @@ is named here as pygls#N.
 - `workspace/executeCommand` is an ordinary async feature, so that cancelling it cancels the
   handler; upstream answers and lets it run on.
 - Notifications leave nothing behind; upstream keeps a future for each of them.
-- Requests of ours that are never answered leave nothing behind once given up (pygls#608), and
-  progress tokens are not pygls's to keep (pygls#607).
+- Requests of ours that are never answered leave nothing behind once given up (pygls#608), a late
+  answer is no cause for a warning, and progress tokens are not pygls's to keep (pygls#607).
 - `shutdown` cancels what is in flight without tripping over it (pygls#606); after it, requests are
   refused by name and answers are still taken in (pygls#605). Requests before `initialize` are
   refused by name.
@@ -199,6 +199,11 @@ class Protocol(LanguageServerProtocol):
         future = super().send_request(method, params, callback, key)
         future.add_done_callback(lambda _: self._forget(key))
         return future
+
+    def _handle_response(self, msg_id: Any, result: Any = None, error: Any = None) -> None:
+        """As upstream, without a warning about an answer that came too late to be of use."""
+        if msg_id in self._request_futures:
+            super()._handle_response(msg_id, result, error)
 
     def _forget(self, msg_id: str | int) -> None:
         self._request_futures.pop(msg_id, None)

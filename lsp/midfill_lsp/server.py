@@ -7,6 +7,7 @@ pipes and processes, which are `serving`'s concern.
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from lsprotocol import types
@@ -15,7 +16,7 @@ from pygls.lsp.server import LanguageServer
 from midfill_engine.errors import EngineError, ModelError
 from midfill_engine.protocol import DraftEvent, FillRequest, FillResult
 from midfill_lsp import pygls_fixes
-from midfill_lsp.documents import Documents
+from midfill_lsp.documents import Document, Documents
 from midfill_lsp.flights import Flights
 from midfill_lsp.options import Options, parse_options
 from midfill_lsp.progress import ProgressTokens
@@ -139,6 +140,29 @@ class MidfillServer(LanguageServer):
         params |= {"requestId": msg_id, "drafts": drafts}
         self.protocol.notify("midfill/draft", params)
 
+    def send_stats(
+        self,
+        document: Document,
+        msg_id: str | int | None,
+        result: FillResult,
+        confidence: float | None,
+        reason: str | None,
+    ) -> None:
+        """Tell a client that counts what a fill has cost and what became of it.
+
+        `confidence` is that of the fill that is offered. `reason` says why none is.
+        """
+        params: dict[str, Any] = {"uri": document.uri, "version": document.version}
+        params |= {"requestId": msg_id, "confidence": confidence, "reason": reason}
+        params |= {"atDeadline": result.at_deadline}
+        params |= {_camel_case(name): value for name, value in asdict(result.stats).items()}
+        self.protocol.notify("midfill/stats", params)
+
     def report_server_error(self, error: Exception, source: Any) -> None:
         """A fault of ours or a message of no use: into the log, not into the user's face."""
         logger.error("%s: %s", getattr(source, "__name__", source), error)
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))

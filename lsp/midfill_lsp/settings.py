@@ -17,6 +17,7 @@ Owns the defaults. Knows nothing of the wire, which is `options`' concern.
 | `maxTokens`           | 64         | upper bound of a fill's length                              |
 | `model`               | `embedded` | a fetched model's name, or the path of a model's directory  |
 | `drafts`              | false      | send `midfill/draft` notifications while a fill sharpens    |
+| `stats`               | false      | send a `midfill/stats` notification when a fill is done     |
 """
 
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ class Settings:
     max_tokens: int = 64
     model: str = "embedded"
     drafts: bool = False
+    stats: bool = False
 
     @property
     def automatic(self) -> Effort:

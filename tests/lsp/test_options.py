@@ -44,6 +44,7 @@ def test_every_key() -> None:
     check({"maxTokens": 12}, max_tokens=12)
     check({"model": "/models/tiny"}, model="/models/tiny")
     check({"drafts": True}, drafts=True)
+    check({"stats": True}, stats=True)
 
 
 @pytest.mark.parametrize(

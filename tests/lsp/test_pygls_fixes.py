@@ -156,6 +156,17 @@ async def test_unanswered_requests_leave_nothing_behind_once_given_up(ready: Edi
     assert ready.server.protocol._result_types == {}
 
 
+async def test_a_late_answer_is_ignored(ready: Editor, caplog: pytest.LogCaptureFixture) -> None:
+    ready.unanswered.add("workspace/configuration")
+    items = types.ConfigurationParams([])
+    given_up = ready.server.protocol.send_request("workspace/configuration", items, msg_id="a")
+    given_up.cancel()
+    ready.send({"jsonrpc": "2.0", "id": "a", "result": [None]})
+    ready.send({"jsonrpc": "2.0", "id": "never asked", "error": {"code": -1, "message": ""}})
+    await ready.settled()
+    assert "unknown message id" not in caplog.text
+
+
 async def test_progress_tokens_end_with_their_work(editor: Editor) -> None:
     """pygls#607"""
     await editor.initialize({"window": {"workDoneProgress": True}})
@@ -223,6 +234,7 @@ async def test_a_client_that_is_gone_ends_the_server(ready: Editor) -> None:
 
 async def test_lines_are_those_of_the_protocol(ready: Editor, engine: ScriptedEngine) -> None:
     """pygls#550, and form feeds"""
+    engine.texts = ["d"]
     ready.open("a = '\f\u2028'\nb = \n")
     ready.change(2, {"range": span(1, 4, 1, 4), "text": "c."})
     assert (await ready.complete(1, 6).items())[0]["range"]["start"] == {

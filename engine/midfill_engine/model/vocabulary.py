@@ -89,8 +89,11 @@ class Vocabulary:
 
         The blanks in front of a word are tokenized as they are before any word; the last blank
         and the word itself may belong to a longer token, so they only constrain what follows.
+        So does a line break with nothing after it: tokens reach from it into the indentation.
         """
         blanks = text[: len(text) - len(text.lstrip())]
+        if blanks == text and blanks.endswith(("\n", "\r")):
+            return [], _clean(text).encode()
         ids, starts = self.encode_with_offsets(blanks + _WORD_PROBE)
         certain = [i for i, end in zip(ids, starts[1:], strict=False) if end <= len(blanks)]
         covered = len(b"".join(self.token_bytes[i] for i in certain))

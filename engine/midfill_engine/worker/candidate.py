@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 from midfill_engine.protocol import Draft
-from midfill_engine.worker.strategy import confidence_threshold, left_to_right
+from midfill_engine.worker.strategy import left_edge_and_threshold, verified
 
 View = Literal["masked", "causal"]
+MAX_PROPOSED: Final = 8  # more are seldom confirmed, and every one is a row of the pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,11 @@ class Edges:
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """A canvas of ids, masks included. In the causal view it is filled strictly left to right."""
+    """A canvas of ids, masks included.
+
+    In the masked view any position may be committed. In the causal view it is filled strictly
+    left to right, by as many tokens a step as the view confirms of what another draft proposes.
+    """
 
     edges: Edges
     view: View
@@ -38,6 +43,7 @@ class Candidate:
     confidences: list[float]
     required: bytes  # what is left of `edges.required`
     guesses: dict[int, tuple[int, float]] = field(default_factory=dict)  # last seen, per position
+    proposed: list[int] = field(default_factory=list)  # causal view: what may come next
 
     @classmethod
     def of_length(cls, edges: Edges, view: View, length: int) -> Candidate:
@@ -53,18 +59,17 @@ class Candidate:
     @property
     def open_positions(self) -> list[int]:
         """Canvas positions whose tokens the next step is to predict, ascending."""
-        positions = [i for i, m in enumerate(self.masked) if m]
-        return positions[:1] if self.view == "causal" else positions
+        if self.view == "causal":
+            first = self.masked.index(True)
+            return list(range(first, min(first + len(self.proposed) + 1, len(self.ids))))
+        return [i for i, m in enumerate(self.masked) if m]
 
     @property
     def visible_ids(self) -> list[int]:
-        """The ids a pass must run: the causal view needs none from its first mask on."""
-        return self.ids[: self.masked.index(True)] if self.view == "causal" else self.ids
-
-    @property
-    def may_be_empty(self) -> bool:
-        """Whether the fill may end before a position that is still masked."""
-        return not self.edges.tail and not self.required
+        """The ids a pass must run: of the causal view, only what stands left of a prediction."""
+        if self.view == "causal":
+            return self.ids[: self.masked.index(True)] + self.proposed
+        return self.ids
 
     def commit(
         self,
@@ -75,20 +80,43 @@ class Candidate:
     ) -> None:
         """Take one step's predictions for `open_positions` and keep those that are sure enough.
 
-        While the left edge still demands text, the first of them was predicted under that demand
-        and is kept whatever its probability.
+        The leftmost always is; while the left edge still demands text, it was predicted under
+        that demand.
         """
         positions = self.open_positions
-        self.guesses = dict(zip(positions, zip(tokens, confidences, strict=True), strict=True))
+        predictions = list(zip(tokens, confidences, strict=True))
         if self.view == "causal":
-            keep = left_to_right(confidences)
+            count = verified(tokens, self.proposed)
+            keep = [i < count for i in range(len(positions))]
+            self.guesses = {positions[0]: predictions[0]}
         else:
-            keep = confidence_threshold(confidences, threshold)
-        if self.required:
-            keep[0] = True
-        for position, kept in zip(positions, keep, strict=True):
+            keep = left_edge_and_threshold(confidences, threshold)
+            self.guesses = dict(zip(positions, predictions, strict=True))
+        for position, prediction, kept in zip(positions, predictions, keep, strict=True):
             if kept and self.masked[position]:
-                self._set(position, *self.guesses[position], vocabulary)
+                self._set(position, *prediction, vocabulary)
+        self.proposed = []
+
+    def propose(self, siblings: Sequence[Candidate]) -> None:
+        """Let a causal draft try what masked drafts of the same hole expect to come next."""
+        if self.view != "causal" or self.done or self.required:
+            return
+        known = self.masked.index(True)
+        proposals = (sibling.expected_after(self.ids[:known]) for sibling in siblings)
+        room = len(self.ids) - known - 1
+        self.proposed = max(proposals, key=len, default=[])[: min(room, MAX_PROPOSED)]
+
+    def expected_after(self, known: list[int]) -> list[int]:
+        """The tokens this draft has or guesses after `known`; none if it begins otherwise."""
+        if self.view == "causal":
+            return []
+        ids = [
+            self.guesses.get(i, (MASK, 0.0))[0] if m else self.ids[i]
+            for i, m in enumerate(self.masked)
+        ]
+        ends = [i for i, token in enumerate(ids) if token in (MASK, EMPTY)]
+        whole = ids[: ends[0]] if ends else ids
+        return whole[len(known) :] if whole[: len(known)] == known else []
 
     def conclude(self, vocabulary: Vocabulary) -> None:
         """Take the last step's guesses for whatever is still masked."""

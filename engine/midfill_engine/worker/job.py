@@ -144,6 +144,8 @@ def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:
     chosen = tokens.tolist()
     for candidate, part in zip(active, parts, strict=True):
         candidate.commit(chosen[part], confidences[part], job.plan.threshold, vocabulary)
+    for candidate in active:
+        candidate.propose(job.candidates)
     job.finished += [c for c in active if c.done]
 
 

@@ -245,6 +245,7 @@ class Scheduler:
         """A score for each item; where the deadline leaves no time, its confidence."""
         started = time.monotonic()
         if len(items) < 2 or run.deadline - started < self._score_s:
+            self._score_s /= 2  # an estimate that is never checked must not stand for ever
             return [confidence(item.candidate) for item in items]
         hidden = _run_rows(model.run_base, [score_rows(run.job, items)])
         targets = [i for item in items for i in item.scored.ids]
@@ -256,8 +257,11 @@ class Scheduler:
         return scores
 
     def _is_late(self, run: _Run) -> bool:
-        """Whether another step would leave no time to choose before the deadline."""
-        return time.monotonic() + self._step_s + self._score_s > run.deadline
+        """Whether another step would leave no time to choose before the deadline.
+
+        The first step is always taken: it is what keeps the estimate true.
+        """
+        return run.job.stats.steps > 0 and time.monotonic() + self._step_s + self._score_s > run.deadline
 
     def _drop_cancelled(self) -> None:
         for run in [r for r in self._runs if r.ticket.cancelled]:

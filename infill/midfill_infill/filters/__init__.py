@@ -13,7 +13,7 @@ from typing import Final
 from midfill_infill.canvas import Canvas
 from midfill_infill.filters.align import align
 from midfill_infill.filters.blanks import closing_line, trailing_blanks
-from midfill_infill.filters.closers import closers
+from midfill_infill.filters.closers import closers, left_open
 from midfill_infill.filters.cut import block_end, single_line
 from midfill_infill.filters.empty import empty
 from midfill_infill.filters.heal import heal
@@ -31,6 +31,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
     align,
     block_end,
     closers,
+    left_open,
     suffix_overlap,
     repeated_lines,
     loop,

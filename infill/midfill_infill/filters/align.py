@@ -47,8 +47,10 @@ def _indented(lines: list[str], have: int | None, canvas: Canvas) -> str:
         widths = _as_body(widths, contents, have, canvas)
     elif have is not None:
         widths[0] = have or min(widths[0], _deepest(canvas))
+    first = widths[0]
     widths = _without_slips(widths, contents, canvas)
-    widths[0] -= have or 0
+    if have:
+        widths[0] = first - have  # that line is where the cursor put it
     unit = canvas.place.indent_unit
     pairs = zip(widths, contents, strict=True)
     return "\n".join(text and indent_to(max(0, width), unit) + text for width, text in pairs)
@@ -86,8 +88,10 @@ def _as_body(widths: list[int], contents: list[str], have: int | None, canvas: C
     wanted = have if have and have > base else base + _columns(canvas)
     step = widths[0] - base
     if have is None and step > 0:
-        # No indentation was given, so the model chose its own: translate it level by level.
-        level = wanted - base
+        # No indentation was given, so the model chose its own. What is none of the file's is
+        # translated level by level.
+        steps = canvas.place.indent_steps
+        level = wanted - base if steps and step not in steps else step
         return [base + _scaled(w - base, step, level) if w > base else w for w in widths]
     deeper = [w for w, text in zip(widths[1:], contents[1:], strict=True) if text]
     if step > 0 and wanted in deeper:
@@ -107,11 +111,12 @@ def _without_slips(widths: list[int], contents: list[str], canvas: Canvas) -> li
         return widths
     base, columns = canvas.place.base_width, _columns(canvas)
     continued = continued_lines("\n".join(contents), facts_for(canvas.language))
-    mended = list(widths)
-    for number, width in enumerate(widths):
+    mended: list[int] = []
+    for number, (width, text) in enumerate(zip(widths, contents, strict=True)):
         beside = (width - base) % columns
-        if number in continued or contents[number].startswith("*"):
-            continue
-        mended[number] -= beside == 1
-        mended[number] += beside == columns - 1 and columns > 2
+        on_grid = bool(mended) and (width - mended[0]) % columns == 0
+        if number not in continued and not on_grid and not text.startswith("*"):
+            width -= beside == 1
+            width += beside == columns - 1 and columns > 2
+        mended.append(width)
     return mended

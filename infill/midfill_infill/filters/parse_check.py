@@ -5,39 +5,48 @@ from __future__ import annotations
 from typing import Final
 
 from midfill_infill.brackets import PAIRS
-from midfill_infill.canvas import Canvas
+from midfill_infill.canvas import Canvas, Place
+from midfill_infill.filters.closers import goes_on
 from midfill_infill.languages import facts_for
 from midfill_infill.languages.language import Language
 from midfill_infill.lexing import code_brackets
-from midfill_infill.syntax import count_faults, enclosing_bytes, parse
+from midfill_infill.syntax import Parsed, count_faults, enclosing_bytes, parse
 
-_OPENERS: Final = tuple(PAIRS)
+_NAME: Final = "x"
 
 
 def parse_check(fill: str, canvas: Canvas) -> str | None:
     """None if the item around the hole has more error and missing nodes with the fill than without.
 
-    A fill that ends in an opening bracket is judged as if the person went on and closed it. Every
-    fill passes where nothing can be said: in strings, comments and unknown languages, and in text
-    beyond parsing.
+    "Without" an empty hole holds a name, if that is sounder than nothing: `x = ` is at fault only
+    for want of a fill. A fill that goes on in a new line may be closed there. Every fill passes
+    where nothing can be said: in strings, comments and unknown languages, and in text beyond
+    parsing.
     """
     place, language = canvas.place, facts_for(canvas.language)
     if language is None or place.scope_hole is None or place.in_text:
         return fill
-    unfilled = parse(place.scope_before, place.scope_hole, place.scope_after, language)
+    unfilled = _parse(place.scope_hole, place, language)
     if unfilled is None:
         return fill
     widths = enclosing_bytes(unfilled)
     allowed = count_faults(unfilled, *widths)
-    for attempt in _attempts(fill, language):
-        filled = parse(place.scope_before, attempt, place.scope_after, language)
+    if allowed and not place.scope_hole and (named := _parse(_NAME, place, language)):
+        allowed = min(allowed, count_faults(named, *widths))
+    for attempt in _attempts(fill, canvas, language):
+        filled = _parse(attempt, place, language)
         if filled and count_faults(filled, *widths) <= allowed:
             return fill
     return None
 
 
-def _attempts(fill: str, language: Language) -> list[str]:
-    if not fill.rstrip().endswith(_OPENERS):
+def _parse(middle: str, place: Place, language: Language) -> Parsed | None:
+    return parse(place.scope_before, middle, place.scope_after, language)
+
+
+def _attempts(fill: str, canvas: Canvas, language: Language) -> list[str]:
+    """The fill, and if it ends where a person would go on in a new line, the fill closed."""
+    if not goes_on(fill, canvas):
         return [fill]
     stack: list[str] = []
     for _, char in code_brackets(fill, 0, len(fill), language):

@@ -54,6 +54,14 @@ TRIPLE_SINGLE = Quoted("string", "'", r"'''(?:[^'\\]++|\\[\s\S]?|'(?!''))*+", "'
 HASH_COMMENT = Quoted("comment", "#", r"#[^\n\r]*+", "")
 SLASH_COMMENT = Quoted("comment", "/", r"//[^\n\r]*+", "")
 BLOCK_COMMENT = Quoted("comment", "/", r"/\*(?:[^*]++|\*(?!/))*+", r"\*/")
+# Between slashes, where an operand may stand; else a slash divides.
+REGEX = Quoted(
+    "string",
+    "/",
+    r"(?:(?<=[(,=:\[!&|?{;])|(?<=[(,=:\[!&|?{;] ))/(?![*/ ])"
+    r"(?:[^/\\\[\n\r]++|\\[^\n\r]|\[(?:[^\]\\\n\r]++|\\[^\n\r])*+\])++(?=/)",
+    "/",
+)
 # Of a language that we do not know: only what is surely a string, for prose has apostrophes.
 GUESSED_STRINGS = (
     Quoted("string", '"', r'(?<!\w)"[^"\n\r]*+(?=")', '"'),

@@ -6,6 +6,7 @@ from midfill_infill.languages.language import (
     BACKTICKS,
     BLOCK_COMMENT,
     DOUBLE_QUOTES,
+    REGEX,
     SINGLE_QUOTES,
     SLASH_COMMENT,
     Language,
@@ -17,7 +18,7 @@ TYPESCRIPT = Language(
     suffixes=(".ts", ".mts", ".cts"),
     grammar=("tree_sitter_typescript", "language_typescript"),
     blocks="braces",
-    quoted=(SLASH_COMMENT, BLOCK_COMMENT, DOUBLE_QUOTES, SINGLE_QUOTES, BACKTICKS),
+    quoted=(SLASH_COMMENT, BLOCK_COMMENT, REGEX, DOUBLE_QUOTES, SINGLE_QUOTES, BACKTICKS),
     line_comment="//",
     indent_unit="  ",
 )

@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import Final
 
 from midfill_engine.errors import EngineError, FetchError, ModelError
-from midfill_lsp.errors import InputError, OutputError, PlaceError
+from midfill_lsp.errors import InputError, OutputError, PlaceError, ReplayError
 
 
 class ExitCode(IntEnum):
@@ -23,12 +23,12 @@ class ExitCode(IntEnum):
 EPILOG: Final = """\
 exit codes:
   0    done; for `fill`: a fill was found
-  1    no fill was found, or there is nothing to fill there;
+  1    no fill was found, or there is nothing to fill there; for `demo`: in any of the holes;
        for `serve`: the editor went away without saying so
   2    the command line is wrong, or names a line or column the file does not have
   3    the file cannot be used: not there, not UTF-8, too large, NUL bytes
   4    the model is missing, corrupt or cannot be fetched
-  5    the engine failed
+  5    the engine failed, or the server that `demo` and `bench` start
   6    the result could not be written
   130  interrupted
 """
@@ -47,5 +47,5 @@ _CODES: Final[tuple[tuple[type[Exception] | tuple[type[Exception], ...], ExitCod
     (InputError, ExitCode.INPUT),
     (OutputError, ExitCode.OUTPUT),
     ((ModelError, FetchError), ExitCode.MODEL),
-    (EngineError, ExitCode.ENGINE),
+    ((EngineError, ReplayError), ExitCode.ENGINE),
 )

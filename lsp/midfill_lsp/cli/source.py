@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from midfill_infill import language_for
 from midfill_lsp.errors import OutputError, SourceError
 
 MAX_BYTES: Final = 50_000_000
@@ -56,6 +57,16 @@ def read_source(name: str) -> Source:
         offset = error.start + (len(_BOM) if has_bom else 0)
         byte = data[offset]
         raise SourceError(f"{shown}: not UTF-8: byte 0x{byte:02x} at offset {offset}") from error
+
+
+def uri_of(source: Source) -> str:
+    """What an editor would call it."""
+    return "untitled:stdin" if source.name == STDIN else Path(source.name).resolve().as_uri()
+
+
+def language_id_of(source: Source) -> str:
+    """What an editor would take it for, by its name."""
+    return language_for(None, source.name) or "plaintext"
 
 
 def to_bytes(source: Source, text: str) -> bytes:

@@ -117,9 +117,13 @@ async def _edit(
 
     result = await ls.engine.fill(request, on_draft=on_draft)
     judgement = judged(result, document.text, canvas)
-    if not judgement.candidates:
+    best = judgement.candidates[0] if judgement.candidates else None
+    if ls.settings.stats:
+        confidence, reason = (best.fill.confidence, None) if best else (None, judgement.reason)
+        ls.send_stats(document, msg_id, result, confidence, reason)
+    if best is None:
         raise _NotFilled(judgement.reason)
-    return judgement.candidates[0].edit
+    return best.edit
 
 
 async def _apply(ls: MidfillServer, document: Document, edit: Edit) -> None:

@@ -5,7 +5,7 @@ on null, others open a pop-up on an error.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lsprotocol import types
 
@@ -13,9 +13,10 @@ from midfill_engine.errors import EngineError
 from midfill_engine.protocol import DraftEvent
 from midfill_infill import Edit, build_canvas, hole_at
 from midfill_lsp.documents import Document
-from midfill_lsp.filling import judged, request_for
+from midfill_lsp.filling import Candidate, Judged, judged, request_for
 from midfill_lsp.languages import language_of
 from midfill_lsp.server import MidfillServer
+from midfill_lsp.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -41,14 +42,14 @@ async def _items(
 ) -> list[types.InlineCompletionItem]:
     caret = document.offset(params.position)
     language = language_of(document.uri, document.language_id)
-    invoked = params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
     settings = ls.settings
     hole = hole_at(document.text, caret, language)
     if hole is None:
         return []
     canvas = build_canvas(document.text, hole, language)
-    effort = settings.invoked if invoked else settings.automatic
+    effort = settings.invoked if _is_invoked(params) else settings.automatic
     request = request_for(canvas, effort, want_drafts=settings.drafts)
+    msg_id = ls.protocol.msg_id
     try:
         result = await ls.engine.fill(request, on_draft=_draft_sender(ls, document))
     except EngineError as error:
@@ -56,15 +57,36 @@ async def _items(
         return []
     if not ls.documents.is_current(document):
         return []
-    judgement = judged(result, document.text, canvas)
+    shown, reason = _shown(judged(result, document.text, canvas), document, params, settings)
+    if reason is not None:
+        ls.log(f"no fill: {reason}")
+    if settings.stats:
+        confidence = shown[0].fill.confidence if shown else None
+        ls.send_stats(document, msg_id, result, confidence, reason)
+    return [_item(candidate.edit, document) for candidate in shown]
+
+
+def _shown(
+    judgement: Judged, document: Document, params: types.InlineCompletionParams, settings: Settings
+) -> tuple[Sequence[Candidate], str | None]:
+    """What to show of the candidates, or why nothing."""
     if not judgement.candidates:
-        ls.log(f"no fill: {judgement.reason}")
-    shown = [
+        return (), judgement.reason
+    fitting = [
         c for c in judgement.candidates if _extends_selection(c.edit, document, params.context)
     ]
-    if not invoked:
-        shown = [c for c in shown[:1] if c.fill.confidence >= settings.min_confidence]
-    return [_item(candidate.edit, document) for candidate in shown]
+    if not fitting:
+        return (), "what the model wrote does not go on from what the editor's menu selects"
+    if _is_invoked(params):
+        return fitting, None
+    best = fitting[0]
+    if best.fill.confidence < settings.min_confidence:
+        return (), f"the model is too unsure of what it wrote ({best.fill.confidence:.2f})"
+    return (best,), None
+
+
+def _is_invoked(params: types.InlineCompletionParams) -> bool:
+    return params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
 
 
 def _item(edit: Edit, document: Document) -> types.InlineCompletionItem:

@@ -1,0 +1,1 @@
+"""A server seen from the other side: an editor without a screen that starts it and types."""
