@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from midfill_engine import errors
 from midfill_engine.endpoint import endpoint_for, starting
-from midfill_engine.errors import EngineError, ProtocolError, WorkerLost, WorkerUnavailable
+from midfill_engine.errors import (
+    EngineError,
+    ProtocolError,
+    RequestRejected,
+    WorkerLost,
+    WorkerUnavailable,
+)
 from midfill_engine.protocol import (
     PROTOCOL_VERSION,
+    QUALITIES,
     Cancel,
     DraftEvent,
     Failure,
@@ -36,6 +43,8 @@ from midfill_engine.spawn import spawn_worker
 
 _ATTEMPTS: Final = 3  # a worker may go away between our finding it and its answer
 _STREAM_LIMIT_BYTES: Final = 1024 * 1024
+PATIENCE_S: Final = 30.0  # for a worker's start, its loading and its queue, beyond any deadline
+MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024  # a worker that does not read is given up
 
 WeightChoice = Literal["auto", "float32", "int8"]
 
@@ -64,21 +73,24 @@ class EngineClient:
 
         Raises:
             ModelMissing, ModelCorrupt, ModelUnsupported: the worker has no model to run.
-            WorkerLost: the worker went away; the next call starts another.
+            WorkerLost: the worker went away, or stands still long after the deadline. The next
+                call connects anew, and starts another where none is left.
             WorkerUnavailable: no worker could be started.
             RequestRejected: the worker refused.
         """
-        connection = await self._connected()
+        if request.quality not in QUALITIES:
+            raise RequestRejected(f"there is no quality {request.quality!r}")
         sent = replace(request, request_id=next(self._ids))
-        answer = await connection.ask(sent, on_draft)
+        async with self._within(max(request.deadline_ms, 0) / 1000 + PATIENCE_S):
+            answer = await (await self._connected()).ask(sent, on_draft)
         if not isinstance(answer, FillResult):
             raise ProtocolError(f"a fill was answered with {type(answer).__name__}")
         return answer
 
     async def status(self) -> StatusResult:
         """How the worker is, once it has loaded its model. Raises what `fill` does."""
-        connection = await self._connected()
-        answer = await connection.ask(StatusRequest(next(self._ids)), None)
+        async with self._within(PATIENCE_S):
+            answer = await (await self._connected()).ask(StatusRequest(next(self._ids)), None)
         if not isinstance(answer, StatusResult):
             raise ProtocolError(f"a status request was answered with {type(answer).__name__}")
         return answer
@@ -88,6 +100,21 @@ class EngineClient:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+    @asynccontextmanager
+    async def _within(self, limit_s: float) -> AsyncIterator[None]:
+        """Give a worker that stands still up, and whatever else waits for it.
+
+        Raises:
+            WorkerLost: the limit was reached.
+        """
+        try:
+            async with asyncio.timeout(limit_s):
+                yield
+        except TimeoutError:
+            if self._connection is not None:
+                self._connection.abort()
+            raise WorkerLost(f"the worker has not answered for {limit_s:.0f} s") from None
 
     async def _connected(self) -> _Connection:
         async with self._connecting:
@@ -106,10 +133,13 @@ class EngineClient:
 
     def _start_unless_running(self, endpoint: Path) -> None:
         """Start a worker, unless another process has done so while we waited for the lock."""
-        with starting(endpoint):
-            if not _answers(endpoint):
-                self._log("starting a worker")
-                spawn_worker(self._model, self._weights, endpoint)
+        try:
+            with starting(endpoint):
+                if not _answers(endpoint):
+                    self._log("starting a worker")
+                    spawn_worker(self._model, self._weights, endpoint)
+        except OSError as error:
+            raise WorkerUnavailable(f"the worker could not be started: {error}") from error
 
 
 @dataclass(slots=True)
@@ -168,9 +198,10 @@ class _Connection:
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self.waiting[request.request_id] = _Waiting(future, on_draft)
         try:
+            self._check_that_it_reads()
             self.writer.write(encode(request))
             answer = await future
-        except asyncio.CancelledError:
+        except BaseException:
             if not self.lost:
                 self.writer.write(encode(Cancel(request.request_id)))
             raise
@@ -179,6 +210,16 @@ class _Connection:
         if isinstance(answer, Failure):
             raise _error_of(answer)
         return answer
+
+    def abort(self) -> None:
+        """Hang up with no last word, which might never be read. Requests end with `WorkerLost`."""
+        self.lost = True
+        self.writer.transport.abort()
+
+    def _check_that_it_reads(self) -> None:
+        if self.writer.transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            self.abort()
+            raise WorkerLost("the worker does not read what it is sent")
 
     async def close(self) -> None:
         """Hang up."""
@@ -210,7 +251,10 @@ class _Connection:
         if not isinstance(message, DraftEvent):
             waiting.answer.set_result(message)
         elif waiting.on_draft is not None:
-            waiting.on_draft(message)
+            try:
+                waiting.on_draft(message)
+            except Exception as error:  # noqa: BLE001 - it is the caller's own, and goes there
+                waiting.answer.set_exception(error)
 
 
 def _answers(endpoint: Path) -> bool:

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -64,7 +65,11 @@ def listen(endpoint: Path) -> socket.socket:
     return server
 
 
+@cache
 def _package_stamp() -> str:
-    """Tells installations apart: a worker of other code must not answer for ours."""
+    """Tells installations apart: a worker of other code must not answer for ours.
+
+    Once a process: code that has been loaded stays as it is, whatever becomes of its files.
+    """
     here = Path(__file__).parent
     return f"{here}:{max(p.stat().st_mtime_ns for p in here.rglob('*.py'))}"

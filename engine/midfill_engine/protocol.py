@@ -21,6 +21,7 @@ from midfill_engine.errors import ProtocolError
 PROTOCOL_VERSION: Final = 1
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
+_SURROGATES: Final = "surrogatepass"  # an editor's text may hold halves of characters
 
 Quality = Literal["fast", "balanced", "best"]
 QUALITIES: Final[tuple[Quality, ...]] = ("fast", "balanced", "best")
@@ -174,7 +175,8 @@ _CONVERTER: Final = Converter(unstruct_strat=UnstructureStrategy.AS_TUPLE)
 
 def encode(message: Message) -> bytes:
     """One whole frame, length included."""
-    body: bytes = msgpack.packb([type(message).__name__, _CONVERTER.unstructure(message)])
+    values = [type(message).__name__, _CONVERTER.unstructure(message)]
+    body: bytes = msgpack.packb(values, unicode_errors=_SURROGATES)
     if len(body) > MAX_FRAME_BYTES:
         raise ProtocolError(f"a message of {len(body)} bytes is over {MAX_FRAME_BYTES}")
     return _LENGTH.pack(len(body)) + body
@@ -187,7 +189,7 @@ def decode(body: bytes) -> Message:
         ProtocolError: it is not msgpack, of no known kind, or its fields do not fit.
     """
     try:
-        tag, values = msgpack.unpackb(body)
+        tag, values = msgpack.unpackb(body, unicode_errors=_SURROGATES)
         cls = _MESSAGES[tag]
     except Exception as error:
         raise ProtocolError(f"not a message: {error!r}") from error

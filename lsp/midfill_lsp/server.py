@@ -22,6 +22,7 @@ from midfill_lsp.options import Options, parse_options
 from midfill_lsp.progress import ProgressTokens
 from midfill_lsp.remedies import advice
 from midfill_lsp.settings import DEFAULTS, resolve
+from midfill_lsp.typed_through import TypedThrough
 from midfill_lsp.version import VERSION
 
 NAME = "midfill"
@@ -57,6 +58,7 @@ class MidfillServer(LanguageServer):
         self.settings = DEFAULTS
         self.documents = Documents(DEFAULTS.max_file_bytes)
         self.flights = Flights()
+        self.typed_through = TypedThrough()
         self.progress_tokens = ProgressTokens()
         # What to do about the client's process id; without a process of our own, nothing.
         self.on_client_process: Callable[[int], object] = lambda pid: None
@@ -76,6 +78,7 @@ class MidfillServer(LanguageServer):
     def forget(self, uri: str) -> None:
         """Let go of all that is known of a document."""
         self.flights.drop_all(uri)
+        self.typed_through.forget(uri)
         self.documents.close(uri)
 
     # Settings
@@ -87,6 +90,7 @@ class MidfillServer(LanguageServer):
             self._initial_options = options
         before, self.settings = self.settings, resolve(options.over(self._initial_options))
         self.documents.max_bytes = self.settings.max_file_bytes
+        self.typed_through.clear()
         if self.settings.model != before.model:
             self._drop_engine()
         if problems:

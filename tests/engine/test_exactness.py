@@ -156,7 +156,7 @@ def test_score_equals_a_plain_full_sequence_computation(tiny: EmbeddedModel) -> 
     items = texts_to_score(job, tiny.vocabulary)
     assert len(items) == len(job.candidates)
     hidden = run_rows(tiny.run_base, [score_rows(job, items)])
-    targets = [i for item in items for i in item.scored.ids]
+    targets = torch.tensor([i for item in items for i in item.scored.ids])
     ours = token_log_probabilities(tiny.base_logits(hidden), targets)
     plain = torch.cat([plain_score(tiny, job, list(item.scored.ids)) for item in items])
     assert largest("log probabilities", ours, plain) < BOUND * 10
@@ -186,7 +186,7 @@ def new_context(model: EmbeddedModel) -> Context:
 
 def causal_job(model: EmbeddedModel) -> Job:
     job = job_for(model, ContextPool(model.config, 1 << 30), PREFIX, SUFFIX, quality="balanced")
-    job.candidates = [c for c in job.candidates if c.view == "causal"]
+    job.candidates = [c for c in job.candidates if c.view == "causal"][:1]
     return job
 
 

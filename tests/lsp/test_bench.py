@@ -77,16 +77,20 @@ async def test_tally() -> None:
             asked(1.0, 1.5, stats=stats(4, 4, 51, late=True)),
             asked(2.0, 2.5, superseded=2.25),
             asked(3.0, 3.0),
+            asked(4.0, 4.125, offered=True),
+            asked(5.0, 5.125, offered=True),
         ),
     )
     assert tally(session) == Figures(
         keystrokes=10,
         seconds=2.0,
-        requests=4,
+        requests=6,
         superseded=1,
         without_hole=1,
+        typed_through=2,
         filled=2,
-        request_to_answer=Spread(250.0, 500.0, 500.0),
+        request_to_answer=Spread(125.0, 500.0, 500.0),
+        model_to_answer=Spread(250.0, 500.0, 500.0),
         in_worker=Spread(100.0, 100.0, 100.0),
         offered=1,
         at_deadline=1,
@@ -104,12 +108,12 @@ def test_a_run(tiny_model: Path, private_dirs: Path, capsys: pytest.CaptureFixtu
     human, full = report["paces"]["human"], report["paces"]["full"]
     for figures in (human, full):
         assert figures["keystrokes"] == len(passage(source, 20).strokes)
-        kinds = figures["superseded"] + figures["without_hole"] + figures["filled"]
-        assert figures["requests"] == kinds > 0
+        kinds = ("superseded", "without_hole", "typed_through", "filled")
+        assert figures["requests"] == sum(figures[kind] for kind in kinds) > 0
     assert full["requests"] == full["keystrokes"]
     assert full["superseded"] == 0
     assert full["filled"] > 0
-    assert full["request_to_answer"]["p50_ms"] >= full["in_worker"]["p50_ms"] > 0
+    assert full["model_to_answer"]["p50_ms"] >= full["in_worker"]["p50_ms"] > 0
     assert full["steps_per_fill"] >= 1
     assert 0.9 < full["reused_share"] <= 1
     assert report["server_rss_bytes"] > 0
@@ -127,6 +131,7 @@ def test_a_run_for_people(
     assert "full pace" in out
     assert "human pace" not in out
     assert "request to answer, p50" in out
+    assert "typed through" in out
     assert "memory: server" in out
     assert path.read_bytes().startswith(b"package a\r\n")
 

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from midfill_engine.model.adapter import Adapter
 from midfill_engine.model.linear import Linear, WeightFormat, make_linear
+from midfill_engine.model.slab import Slab
 from midfill_engine.model.transformer import LayerWeights, Segment, Weights, forward
-from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
+from midfill_engine.model.vocabulary import EMPTY, END_OF_TEXT, MASK, Vocabulary
 from midfill_engine.model_files import ModelConfig, load_adapter, load_weights, read_config
 from midfill_engine.paths import adapter_path, model_dir
 
@@ -82,9 +83,18 @@ class EmbeddedModel:
     def denoiser_logits(self, hidden: Tensor) -> Tensor:
         """[N, hidden] → [N, V], in which tokens without text are ruled out, but for *empty*."""
         logits = self.denoiser.head(hidden)
-        logits[:, self.vocabulary.never] = -torch.inf
+        logits.index_fill_(1, self.vocabulary.never, -torch.inf)
         logits[:, EMPTY] = hidden @ self.adapter_io[2]
         return logits
+
+    @torch.inference_mode()
+    def warm_up(self) -> None:
+        """One small pass of each kind, for what libraries set up on first use."""
+        rows = 32
+        segment = Segment(Slab.empty(self.config, rows), rows, 0, 0, None)
+        positions = torch.arange(rows)
+        self.base_logits(self.run_base([END_OF_TEXT] * rows, positions, [segment]))
+        self.denoiser_logits(self.run_denoiser([MASK] * rows, positions, [segment]))
 
     def _embed(self, ids: Tensor) -> Tensor:
         return self.base.head.rows(ids)

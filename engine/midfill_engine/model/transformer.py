@@ -103,8 +103,14 @@ def _group(config: ModelConfig) -> int:
 
 
 def _folded(config: ModelConfig, segment: Segment) -> Tensor | None:
-    """The mask for queries whose head group is folded into their length: [group · rows, keys]."""
-    return None if segment.visible is None else segment.visible.repeat(_group(config), 1)
+    """What to add to the logits of attention: [group · rows, keys], 0 or -inf.
+
+    Each head of a group has rows of its own, since the group is folded into the query length.
+    """
+    if segment.visible is None:
+        return None
+    bias = torch.zeros(segment.visible.shape).masked_fill_(~segment.visible, -torch.inf)
+    return bias.repeat(_group(config), 1)
 
 
 def _attend(

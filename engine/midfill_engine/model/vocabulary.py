@@ -39,7 +39,9 @@ class Vocabulary:
         )
         self._sorted = sorted((b, i) for i, b in enumerate(self.token_bytes) if b)
         self._by_bytes = dict(self._sorted)
-        self.never = torch.tensor([not b for b in self.token_bytes])  # [V], tokens without text
+        self.never = torch.tensor(  # [n] ids of tokens without text
+            [i for i, b in enumerate(self.token_bytes) if not b]
+        )
         self.line_breaks = torch.tensor(  # [n] ids of tokens that end a line
             [i for i, b in enumerate(self.token_bytes) if b"\n" in b or b"\r" in b]
         )
@@ -81,8 +83,9 @@ class Vocabulary:
         return self.token_bytes[token].decode("utf-8", "replace")
 
     def can_spell(self, text: str) -> bool:
-        """Whether tokens exist for all of `text`: some rare bytes have none."""
-        return all(bytes((b,)) in self._by_bytes for b in _clean(text).encode())
+        """Whether tokens exist for all of `text`: some rare bytes and lone surrogates have none."""
+        clean = _clean(text)
+        return clean == text and all(bytes((b,)) in self._by_bytes for b in clean.encode())
 
     def heal(self, text: str) -> tuple[list[int], bytes]:
         """How a fill must begin: tokens that are certain, then bytes that are only a beginning.

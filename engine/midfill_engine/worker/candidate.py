@@ -42,15 +42,17 @@ class Candidate:
     masked: list[bool]
     confidences: list[float]
     required: bytes  # what is left of `edges.required`
+    seed: int | None = None  # of a sampled draft; None: always the likeliest token
     guesses: dict[int, tuple[int, float]] = field(default_factory=dict)  # last seen, per position
     proposed: list[int] = field(default_factory=list)  # causal view: what may come next
 
     @classmethod
-    def of_length(cls, edges: Edges, view: View, length: int) -> Candidate:
+    def of_length(cls, edges: Edges, view: View, length: int, seed: int | None = None) -> Candidate:
         """A canvas with `length` masks between the edges."""
         ids = [*edges.certain, *[MASK] * length, *edges.tail]
         masked = [i == MASK for i in ids]
-        return cls(edges, view, ids, masked, [0.0 if m else 1.0 for m in masked], edges.required)
+        confidences = [0.0 if m else 1.0 for m in masked]
+        return cls(edges, view, ids, masked, confidences, edges.required, seed)
 
     @property
     def done(self) -> bool:
@@ -81,7 +83,7 @@ class Candidate:
         """Take one step's predictions for `open_positions` and keep those that are sure enough.
 
         The leftmost always is; while the left edge still demands text, it was predicted under
-        that demand.
+        that demand, and no other was.
         """
         positions = self.open_positions
         predictions = list(zip(tokens, confidences, strict=True))
@@ -93,6 +95,8 @@ class Candidate:
             keep = left_edge_and_threshold(confidences, threshold)
             self.guesses = dict(zip(positions, predictions, strict=True))
         for position, prediction, kept in zip(positions, predictions, keep, strict=True):
+            if self.required and position != positions[0]:
+                break
             if kept and self.masked[position]:
                 self._set(position, *prediction, vocabulary)
         self.proposed = []
@@ -119,7 +123,12 @@ class Candidate:
         return whole[len(known) :] if whole[: len(known)] == known else []
 
     def conclude(self, vocabulary: Vocabulary) -> None:
-        """Take the last step's guesses for whatever is still masked."""
+        """Take the last step's guesses for whatever is still masked.
+
+        They were made with no regard to the left edge, so it must have what it demands by now.
+        """
+        if self.required:
+            return
         for position, guess in sorted(self.guesses.items()):
             if self.masked[position]:
                 self._set(position, *guess, vocabulary)

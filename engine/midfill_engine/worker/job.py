@@ -21,11 +21,12 @@ from midfill_engine.model.vocabulary import EMPTY, Vocabulary
 from midfill_engine.protocol import DraftEvent, Fill, FillRequest, FillResult, FillStats
 from midfill_engine.worker.candidate import Candidate, Edges
 from midfill_engine.worker.context import ORIGIN, SCRATCH_ROWS, Context
-from midfill_engine.worker.plan import PLANS, Plan, lengths
-from midfill_engine.worker.score import ScoredText, scored_text
+from midfill_engine.worker.plan import PLANS, SAMPLING_TEMPERATURE, Plan, lengths
+from midfill_engine.worker.score import ScoredText, scored_text, token_log_probabilities
 from midfill_engine.worker.window import Window
 
-MAX_EDGE_TOKENS: Final = 160  # keeps the canvases of every plan within one pass
+MAX_EDGE_TOKENS: Final = 160  # or bytes, of what is not certain
+MAX_EDGE_CHARACTERS: Final = 4096  # more is not even tokenized
 _NO_STATS: Final = FillStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -50,7 +51,7 @@ class Job:
         return [c for c in self.candidates if not c.done]
 
     def conclude(self, vocabulary: Vocabulary) -> None:
-        """The deadline has come: fill what is masked with the last step's guesses.
+        """End it here: fill what is masked with the last step's guesses.
 
         A draft that no step has seen yet has none, and is given up.
         """
@@ -109,17 +110,21 @@ class Scorable:
 def score_rows(job: Job, items: Sequence[Scorable]) -> Rows:
     """All finished fills with the head of the suffix. The base sees no suffix but this."""
     first = job.window.prefix[-1]
-    canvases = [[first, *item.scored.ids[:-1]] for item in items]
+    # An empty fill before an empty suffix has nothing to predict.
+    canvases = [[first, *item.scored.ids[:-1]] for item in items if item.scored.ids]
     outputs = list(range(sum(map(len, canvases))))
     return _rows(job, canvases, [True] * len(canvases), ORIGIN, outputs)
 
 
 def texts_to_score(job: Job, vocabulary: Vocabulary) -> list[Scorable]:
-    """The finished candidates with distinct, whole texts, each cut to its share of one pass."""
+    """The finished candidates with distinct, whole texts, each cut to its share of one pass.
+
+    A canvas too short for what its left edge demands has come to nothing.
+    """
     texts: dict[str, Candidate] = {}
     for candidate in job.finished:
         text = vocabulary.decode(candidate.tokens())
-        if text is not None:
+        if text is not None and not candidate.required:
             texts.setdefault(text, candidate)
     room = SCRATCH_ROWS // max(len(texts), 1)
     wanted = job.plan.suffix_tokens
@@ -139,14 +144,16 @@ def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:
     parts = _parts([len(c.open_positions) for c in active])
     for candidate, part in zip(active, parts, strict=True):
         _constrain(candidate, logits[part], vocabulary)
-    best, tokens = logits.max(1)
-    confidences = (best - logits.logsumexp(1)).exp().tolist()
+    tokens = torch.cat([_choose(c, logits[part]) for c, part in zip(active, parts, strict=True)])
+    confidences = token_log_probabilities(logits, tokens).exp().tolist()
     chosen = tokens.tolist()
     for candidate, part in zip(active, parts, strict=True):
         candidate.commit(chosen[part], confidences[part], job.plan.threshold, vocabulary)
     for candidate in active:
         candidate.propose(job.candidates)
     job.finished += [c for c in active if c.done]
+    if not job.plan.all_drafts and any(c.view == "causal" for c in job.finished):
+        job.conclude(vocabulary)
 
 
 def make_result(
@@ -185,8 +192,12 @@ def plan_candidates(vocabulary: Vocabulary, request: FillRequest) -> list[Candid
     """The canvases a request's quality asks for.
 
     Raises:
-        RequestRejected: its edges cannot be put into this model's tokens.
+        RequestRejected: its edges cannot be put into this model's tokens, or it asks for nothing.
     """
+    if request.quality not in PLANS:
+        raise RequestRejected(f"there is no quality {request.quality!r}")
+    if request.max_tokens < 1:
+        raise RequestRejected(f"a fill needs at least one token, not {request.max_tokens}")
     plan = PLANS[request.quality]
     edges = _edges(vocabulary, request)
     drafts = [
@@ -195,11 +206,20 @@ def plan_candidates(vocabulary: Vocabulary, request: FillRequest) -> list[Candid
     ]
     if plan.causal_length and not edges.tail:
         length = min(plan.causal_length, request.max_tokens)
-        drafts.append(Candidate.of_length(edges, "causal", length))
-    return drafts
+        seeds = [None, *range(plan.samples)]
+        drafts += [Candidate.of_length(edges, "causal", length, seed) for seed in seeds]
+    return _within_one_pass(drafts)
+
+
+def _within_one_pass(drafts: Sequence[Candidate]) -> list[Candidate]:
+    """As many of the drafts as have room beside one another, each behind its first row."""
+    ends = accumulate(len(draft.ids) + 1 for draft in drafts)
+    return [draft for draft, end in zip(drafts, ends, strict=True) if end <= SCRATCH_ROWS]
 
 
 def _edges(vocabulary: Vocabulary, request: FillRequest) -> Edges:
+    if len(request.heal_left) + len(request.heal_right) > MAX_EDGE_CHARACTERS:
+        raise RequestRejected("the text to be healed at the hole's edges is too long")
     for text in (request.heal_left, request.heal_right):
         if not vocabulary.can_spell(text):
             raise RequestRejected(f"no tokens of this model spell {text!r}")
@@ -208,6 +228,19 @@ def _edges(vocabulary: Vocabulary, request: FillRequest) -> Edges:
     if len(certain) + len(required) + len(tail) > MAX_EDGE_TOKENS:
         raise RequestRejected("the text to be healed at the hole's edges is too long")
     return Edges(tuple(certain), required, tuple(tail), request.single_line)
+
+
+def _choose(candidate: Candidate, logits: Tensor) -> Tensor:
+    """A token for each of a candidate's open positions: logits [open, V] → [open].
+
+    Sampling is by Gumbel noise that depends on nothing but the draft and how far it has come, so
+    the same request is answered in the same way whatever else is running.
+    """
+    if candidate.seed is None:
+        return logits.argmax(1)
+    generator = torch.Generator().manual_seed(1000 * candidate.seed + sum(candidate.masked))
+    uniform = torch.rand(logits.shape, generator=generator).clamp_(1e-9)
+    return (logits / SAMPLING_TEMPERATURE - uniform.log_().neg_().log_()).argmax(1)
 
 
 def _constrain(candidate: Candidate, logits: Tensor, vocabulary: Vocabulary) -> None:
@@ -219,10 +252,8 @@ def _constrain(candidate: Candidate, logits: Tensor, vocabulary: Vocabulary) -> 
     if single_line:
         breaks = vocabulary.line_breaks
         ends = torch.cat((logits[:, breaks], logits[:, EMPTY, None]), 1).logsumexp(1)
-        if candidate.required:  # it may begin with a line break
-            logits[1:, breaks] = -torch.inf
-        else:
-            logits[:, breaks] = -torch.inf
+        past_edge = logits[1:] if candidate.required else logits  # the edge may hold a line break
+        past_edge.index_fill_(1, breaks, -torch.inf)
         logits[:, EMPTY] = ends
     if candidate.edges.tail:
         logits[:, EMPTY] = -torch.inf

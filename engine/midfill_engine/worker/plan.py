@@ -16,18 +16,21 @@ class Plan:
     """How one hole is filled."""
 
     masked_lengths: tuple[int, ...]  # one parallel draft each, in tokens
-    causal_length: int  # one left-to-right draft of at most this many tokens; 0: none
+    causal_length: int  # left-to-right drafts have at most this many tokens
+    samples: int  # so many of them are sampled, beside the greedy one
     threshold: float  # probability from which a token is committed in parallel
     suffix_tokens: int  # how much of the suffix the score reads
+    all_drafts: bool  # finish every draft; else the others end with the left-to-right one
 
 
 PLANS: Final[dict[Quality, Plan]] = {
-    "fast": Plan((8, 16), 0, 0.7, 16),
-    "balanced": Plan((6, 10, 16), 16, 0.9, 32),
-    "best": Plan((4, 8, 12, 16, 24), 24, 0.95, 40),
+    "fast": Plan((8,), 16, 0, 0.7, 12, all_drafts=False),
+    "balanced": Plan((6, 10, 16), 24, 4, 0.8, 32, all_drafts=True),
+    "best": Plan((4, 8, 12, 16, 24), 32, 8, 0.9, 40, all_drafts=True),
 }
 
 
+SAMPLING_TEMPERATURE: Final = 0.8  # what the gain of ranked samples was first measured at
 _EXACT_LENGTHS: Final = (1, 2, 4, 8)  # without empties a canvas's length is the fill's
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from midfill_engine.errors import EngineError, RequestRejected
+from midfill_engine.errors import EngineError, ModelError, RequestRejected
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.transformer import Segment
 from midfill_engine.protocol import DraftEvent, Failure, FillRequest, FillResult
@@ -135,10 +135,12 @@ class Scheduler:
         """
         try:
             model = self._load()
-        except EngineError as error:
-            self._report_load(error)
+        except Exception as error:  # noqa: BLE001 - the worker outlives a failed load
+            _LOG.error("the model could not be loaded", exc_info=error)
+            known = error if isinstance(error, EngineError) else ModelError(f"loading: {error!r}")
+            self._report_load(known)
             for ticket in self._take(len(self._inbox)):
-                _refuse(ticket, error)
+                _refuse(ticket, known)
             return None
         self._pool = ContextPool(model.config, CONTEXT_BYTES)
         with self._changed:
@@ -157,22 +159,38 @@ class Scheduler:
         self._drop_cancelled()
         self._admit(model)
         runs = self._turn()
+        self._guarded(
+            self._denoise, model, [r for r in runs if r.job.active and not self._is_late(r)]
+        )
+        for run in runs:
+            if run in self._runs and (not run.job.active or self._is_late(run)):
+                self._guarded(self._finish, model, [run])
+
+    def _guarded(
+        self,
+        work: Callable[[EmbeddedModel, Sequence[_Run]], None],
+        model: EmbeddedModel,
+        runs: Sequence[_Run],
+    ) -> None:
+        """Do a piece of work; where it fails, so do the requests that it was for."""
         try:
-            self._denoise(model, [r for r in runs if r.job.active and not self._is_late(r)])
-            self._finish(model, [r for r in runs if not r.job.active or self._is_late(r)])
+            work(model, runs)
         except Exception as error:  # noqa: BLE001 - the worker outlives any one pass
             self._abort(runs, error)
 
     def _turn(self) -> list[_Run]:
-        """Whose turn it is: requests that nobody waits for stand back."""
-        return [r for r in self._runs if r.ticket.request.interactive] or list(self._runs)
+        """Whose turn it is: requests that nobody waits for stand back, until they are late."""
+        now = time.monotonic()
+        first = [r for r in self._runs if r.ticket.request.interactive or r.deadline < now]
+        return first or list(self._runs)
 
     def _take(self, count: int) -> list[Ticket]:
         """Up to so many tickets from the inbox, interactive ones first."""
         with self._changed:
-            self._inbox.sort(key=lambda ticket: not ticket.request.interactive)
-            taken, self._inbox = self._inbox[:count], self._inbox[count:]
-        return [ticket for ticket in taken if not ticket.cancelled]
+            waiting = [ticket for ticket in self._inbox if not ticket.cancelled]
+            waiting.sort(key=lambda ticket: not ticket.request.interactive)
+            taken, self._inbox = waiting[:count], waiting[count:]
+        return taken
 
     def _admit(self, model: EmbeddedModel) -> None:
         """Give arrivals a context each, and encode what their contexts lack in one pass."""
@@ -184,6 +202,10 @@ class Scheduler:
                 run, missing = self._start(model, ticket)
             except RequestRejected as error:
                 _refuse(ticket, error)
+                continue
+            except Exception as error:  # noqa: BLE001 - the worker outlives any one request
+                _LOG.error("a request could not be started", exc_info=error)
+                _refuse(ticket, RequestRejected(f"the engine failed: {error!r}"))
                 continue
             arrivals.append(run)
             work += missing
@@ -230,25 +252,29 @@ class Scheduler:
     def _finish(self, model: EmbeddedModel, runs: Sequence[_Run]) -> None:
         """Score what the runs have come to, as far as time allows, and answer."""
         for run in runs:
+            if run.ticket.cancelled:
+                continue
             late = bool(run.job.active)
             if late:
                 run.job.conclude(model.vocabulary)
             items = texts_to_score(run.job, model.vocabulary)
             scores = self._score(model, run, items)
-            self._release(run)
-            stats = run.job.stats
             total_ms = 1000 * (time.monotonic() - run.ticket.received)
-            run.job.stats = replace(stats, total_ms=total_ms)
-            run.ticket.reply(make_result(run.job, items, scores, late, model.vocabulary))
+            run.job.stats = replace(run.job.stats, total_ms=total_ms)
+            result = make_result(run.job, items, scores, late, model.vocabulary)
+            self._release(run)
+            run.ticket.reply(result)
 
     def _score(self, model: EmbeddedModel, run: _Run, items: Sequence[Scorable]) -> list[float]:
         """A score for each item; where the deadline leaves no time, its confidence."""
         started = time.monotonic()
-        if len(items) < 2 or run.deadline - started < self._score_s:
+        if len(items) < 2:
+            return [confidence(item.candidate) for item in items]
+        if run.deadline - started < self._score_s:
             self._score_s /= 2  # an estimate that is never checked must not stand for ever
             return [confidence(item.candidate) for item in items]
         hidden = _run_rows(model.run_base, [score_rows(run.job, items)])
-        targets = [i for item in items for i in item.scored.ids]
+        targets = torch.tensor([i for item in items for i in item.scored.ids])
         chosen = token_log_probabilities(model.base_logits(hidden), targets)
         parts = torch.split(chosen, [len(item.scored.ids) for item in items])
         scores = [noisy_channel(i.scored, part) for i, part in zip(items, parts, strict=True)]
@@ -261,7 +287,10 @@ class Scheduler:
 
         The first step is always taken: it is what keeps the estimate true.
         """
-        return run.job.stats.steps > 0 and time.monotonic() + self._step_s + self._score_s > run.deadline
+        return (
+            run.job.stats.steps > 0
+            and time.monotonic() + self._step_s + self._score_s > run.deadline
+        )
 
     def _drop_cancelled(self) -> None:
         for run in [r for r in self._runs if r.ticket.cancelled]:

@@ -12,11 +12,9 @@ infill's suffix in place of the observed sequence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import torch
 from torch import Tensor
 
 from midfill_engine.model.vocabulary import Vocabulary
@@ -57,7 +55,7 @@ def noisy_channel(text: ScoredText, log_probabilities: Tensor) -> float:
     return float(FILL_WEIGHT * fill + suffix)
 
 
-def token_log_probabilities(logits: Tensor, ids: Sequence[int]) -> Tensor:
-    """[N, V] logits and the N tokens that came → [N] log probabilities."""
-    chosen = logits.gather(1, torch.tensor(ids)[:, None])[:, 0]
+def token_log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
+    """[N, V] logits and the [N] tokens that came → [N] log probabilities."""
+    chosen = logits.gather(1, ids[:, None])[:, 0]
     return chosen - logits.logsumexp(1)

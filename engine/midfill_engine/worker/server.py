@@ -8,6 +8,7 @@ cancellation, or by nobody, if its client has gone.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import socket
@@ -51,7 +52,7 @@ async def serve(listener: socket.socket, model: str, weights: str) -> None:
     """Serve clients until the last one has been gone for a while."""
     torch.set_num_threads(psutil.cpu_count(logical=False) or 1)
     held: WeightFormat = best_format() if weights == "auto" else cast(WeightFormat, weights)
-    scheduler = Scheduler(lambda: EmbeddedModel.load(model, held))
+    scheduler = Scheduler(lambda: _load(model, held))
     thread = threading.Thread(target=scheduler.run, name="model")
     thread.start()
     worker = _Worker(scheduler, model, held)
@@ -62,6 +63,15 @@ async def serve(listener: socket.socket, model: str, weights: str) -> None:
         server.close()
         scheduler.close()
         thread.join()
+
+
+def _load(model: str, weights: WeightFormat) -> EmbeddedModel:
+    """A model that has run once: the first pass of a process takes several times as long."""
+    loaded = EmbeddedModel.load(model, weights)
+    loaded.warm_up()
+    with suppress(AttributeError, OSError):  # glibc keeps what the float copies held otherwise
+        ctypes.CDLL(None).malloc_trim(0)
+    return loaded
 
 
 class _Worker:
@@ -99,7 +109,8 @@ class _Worker:
             try:
                 await asyncio.wait_for(self._changed.wait(), None if self.clients else patience)
             except TimeoutError:
-                return
+                if not self.clients:
+                    return
             patience = LINGER_S
 
     def status(self, request_id: int) -> StatusResult:
@@ -166,14 +177,17 @@ class _Connection:
         if len(self._pending) >= MAX_PENDING:
             self._refuse(request.request_id, RequestRejected("too many requests in flight"))
             return
-        reply = self._from_thread(self._answer)
-        ticket = Ticket(request, reply)
+
+        def answer(message: DraftEvent | FillResult | Failure) -> None:
+            self._answer(ticket, message)
+
+        ticket = Ticket(request, self._from_thread(answer))
         self._pending[request.request_id] = ticket
         self._worker.scheduler.submit(ticket)
 
-    def _answer(self, message: DraftEvent | FillResult | Failure) -> None:
+    def _answer(self, ticket: Ticket, message: DraftEvent | FillResult | Failure) -> None:
         """Pass on what the scheduler says, unless the request has been answered already."""
-        if message.request_id not in self._pending:
+        if self._pending.get(message.request_id) is not ticket:
             return
         if not isinstance(message, DraftEvent):
             del self._pending[message.request_id]

@@ -18,6 +18,7 @@ ANCHOR_LINES: Final = 8
 _PREFIX_CHARACTERS: Final = 6 * PREFIX_TOKENS  # code has about 3.3 characters a token
 _SUFFIX_CHARACTERS: Final = 8 * SUFFIX_TOKENS
 _TOKEN_ANCHOR: Final = 128  # where lines are too long to anchor at
+_CHARACTER_ANCHOR: Final = 512  # where a line is longer than a window
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +41,31 @@ def make_window(vocabulary: Vocabulary, prefix: str, prefix_line: int, suffix: s
 
 
 def _prefix_ids(vocabulary: Vocabulary, prefix: str, line: int) -> list[int]:
+    earliest = max(len(prefix) - _PREFIX_CHARACTERS, 0)
     ids: list[int] = []
-    for start in _anchors(prefix, line):
-        if len(prefix) - start > _PREFIX_CHARACTERS:
-            continue
+    for start in _anchors(prefix, line, earliest):
         ids = vocabulary.encode(prefix[start:])
         if len(ids) <= PREFIX_TOKENS:
             return ids
-    ids = ids or vocabulary.encode(prefix[-_PREFIX_CHARACTERS:])
+    ids = ids or vocabulary.encode(prefix[_multiple_from(earliest, _CHARACTER_ANCHOR) :])
     surplus = len(ids) - PREFIX_TOKENS
-    return ids if surplus <= 0 else ids[-(-surplus // _TOKEN_ANCHOR) * _TOKEN_ANCHOR :]
+    return ids if surplus <= 0 else ids[_multiple_from(surplus, _TOKEN_ANCHOR) :]
 
 
-def _anchors(prefix: str, line: int) -> list[int]:
-    """Offsets at which a window may begin, ascending; the text's own start is always one."""
-    starts = [0]
-    position = prefix.find("\n")
+def _anchors(prefix: str, line: int, earliest: int) -> list[int]:
+    """Offsets from `earliest` on at which a window may begin, ascending; the start is one."""
+    starts = [] if earliest else [0]
+    position = max(earliest - 1, 0)
+    line += prefix.count("\n", 0, position)
+    position = prefix.find("\n", position)
     while position >= 0:
         line += 1
         if line % ANCHOR_LINES == 0:
             starts.append(position + 1)
         position = prefix.find("\n", position + 1)
     return starts
+
+
+def _multiple_from(least: int, unit: int) -> int:
+    """The smallest multiple of `unit` that is not below `least`."""
+    return -(-least // unit) * unit

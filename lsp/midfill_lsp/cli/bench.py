@@ -156,13 +156,16 @@ _LABELS: Final = (
     "requests",
     "  superseded by the next key",
     "  without a hole to fill",
+    "  typed through",
     "  answered by the model",
     "request to answer, p50",
     "  p95",
     "  max",
+    "of the model alone, p50",
+    "  p95",
     "of which in the worker, p50",
     "  p95",
-    "answered with an item",
+    "fills with an item",
     "cut short by the deadline",
     "denoising steps per fill",
     "tokens per step",
@@ -173,22 +176,23 @@ _LABELS: Final = (
 
 def _column(figures: "Figures") -> list[str]:
     """One pace's figures, in the order of `_LABELS`."""
-    answer, worker, letting_go = figures.request_to_answer, figures.in_worker, figures.letting_go
     return [
         str(figures.keystrokes),
         f"{figures.keystrokes / figures.seconds:.1f}",
         str(figures.requests),
         str(figures.superseded),
         str(figures.without_hole),
+        str(figures.typed_through),
         str(figures.filled),
-        *_times(answer, "p50_ms", "p95_ms", "max_ms"),
-        *_times(worker, "p50_ms", "p95_ms"),
+        *_times(figures.request_to_answer, "p50_ms", "p95_ms", "max_ms"),
+        *_times(figures.model_to_answer, "p50_ms", "p95_ms"),
+        *_times(figures.in_worker, "p50_ms", "p95_ms"),
         _percent(figures.offered / figures.filled if figures.filled else None),
         _percent(figures.at_deadline / figures.filled if figures.filled else None),
         _decimal(figures.steps_per_fill),
         _decimal(figures.tokens_per_step),
         _percent(figures.reused_share),
-        *_times(letting_go, "p95_ms"),
+        *_times(figures.letting_go, "p95_ms"),
     ]
 
 

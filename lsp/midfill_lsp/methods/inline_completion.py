@@ -1,7 +1,8 @@
 """`textDocument/inlineCompletion`: ghost text at the cursor.
 
 Always answered with a list, empty where there is nothing to show: some clients keep old ghost text
-on null, others open a pop-up on an error.
+on null, others open a pop-up on an error. While what was shown is being typed, the answer is what
+is left of it, and the engine is not asked.
 """
 
 import logging
@@ -41,8 +42,11 @@ async def _items(
     ls: MidfillServer, document: Document, params: types.InlineCompletionParams
 ) -> list[types.InlineCompletionItem]:
     caret = document.offset(params.position)
-    language = language_of(document.uri, document.language_id)
     settings = ls.settings
+    rest = ls.typed_through.rest(document, caret, settings) if _is_unbidden(params) else None
+    if rest is not None:
+        return [_item(rest, document)]
+    language = language_of(document.uri, document.language_id)
     hole = hole_at(document.text, caret, language)
     if hole is None:
         return []
@@ -63,6 +67,8 @@ async def _items(
     if settings.stats:
         confidence = shown[0].fill.confidence if shown else None
         ls.send_stats(document, msg_id, result, confidence, reason)
+    if shown and _is_unbidden(params):
+        ls.typed_through.keep(document, shown[0].edit, settings)
     return [_item(candidate.edit, document) for candidate in shown]
 
 
@@ -87,6 +93,11 @@ def _shown(
 
 def _is_invoked(params: types.InlineCompletionParams) -> bool:
     return params.context.trigger_kind is types.InlineCompletionTriggerKind.Invoked
+
+
+def _is_unbidden(params: types.InlineCompletionParams) -> bool:
+    """Whether typing alone has led to the request: nobody asks, and no menu selects anything."""
+    return not _is_invoked(params) and params.context.selected_completion_info is None
 
 
 def _item(edit: Edit, document: Document) -> types.InlineCompletionItem:

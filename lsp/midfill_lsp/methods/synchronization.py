@@ -9,7 +9,7 @@ from midfill_lsp.server import MidfillServer
 
 def did_open(ls: MidfillServer, params: types.DidOpenTextDocumentParams) -> None:
     """Keep the document, or say once that it is too large."""
-    ls.flights.drop_all(params.text_document.uri)
+    ls.forget(params.text_document.uri)
     if ls.documents.open(params.text_document) is None:
         _tell_too_large(ls, params.text_document.uri)
 
@@ -21,6 +21,7 @@ def did_change(ls: MidfillServer, params: types.DidChangeTextDocumentParams) -> 
     kept_before = ls.documents.get(uri) is not None
     kept = ls.documents.change(uri, version, params.content_changes) is not None
     if kept_before and not kept:
+        ls.typed_through.forget(uri)
         _tell_too_large(ls, uri)
 
 

@@ -27,9 +27,11 @@ class Figures:
     seconds: float
     requests: int
     superseded: int  # the next key was pressed before the answer came
-    without_hole: int  # of the others: the server asked the model nothing
-    filled: int  # of the others: the model answered. The figures below are of these.
-    request_to_answer: Spread | None  # as the editor sees it
+    without_hole: int  # of the others: no item, and the server asked the model nothing
+    typed_through: int  # of the others: the rest of an item that is being typed, without the model
+    filled: int  # of the others: the model answered
+    request_to_answer: Spread | None  # as the editor sees it, of what was typed through or filled
+    model_to_answer: Spread | None  # the same of what was filled. All below is of that, too.
     in_worker: Spread | None  # from the worker's receipt to its answer
     offered: int  # answers with an item
     at_deadline: int  # fills that were cut short
@@ -44,14 +46,19 @@ def tally(session: Session) -> Figures:
     superseded = [one for one in session.asked if one.superseded is not None]
     rest = [one for one in session.asked if one.superseded is None]
     filled = [one for one in rest if one.stats is not None]
+    typed_through = [one for one in rest if one.stats is None and one.offered]
+    to_answer = [_elapsed_ms(one.sent, one) for one in filled]
+    at_once = [_elapsed_ms(one.sent, one) for one in typed_through]
     return Figures(
         keystrokes=session.keystrokes,
         seconds=session.seconds,
         requests=len(session.asked),
         superseded=len(superseded),
-        without_hole=len(rest) - len(filled),
+        without_hole=len(rest) - len(filled) - len(typed_through),
+        typed_through=len(typed_through),
         filled=len(filled),
-        request_to_answer=spread([_elapsed_ms(one.sent, one) for one in filled]),
+        request_to_answer=spread(at_once + to_answer),
+        model_to_answer=spread(to_answer),
         in_worker=spread(_stats(filled, "totalMs")),
         offered=sum(one.offered for one in filled),
         at_deadline=sum(map(bool, _stats(filled, "atDeadline"))),

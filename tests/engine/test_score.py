@@ -1,0 +1,90 @@
+"""Which tokens count for the fill and which for the suffix, and what the score makes of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from midfill_engine.model.embedded import EmbeddedModel
+from midfill_engine.worker.context import ContextPool
+from midfill_engine.worker.job import score_rows, texts_to_score
+from midfill_engine.worker.score import (
+    FILL_WEIGHT,
+    ScoredText,
+    noisy_channel,
+    scored_text,
+    token_log_probabilities,
+)
+from support.jobs import job_for
+
+ROOM = 100
+
+
+def check_split(model: EmbeddedModel, fill: str, suffix: str, parts: tuple[str, str]) -> None:
+    """The text is split between fill and suffix as `parts` says."""
+    scored = scored_text(model.vocabulary, fill, suffix, 4, ROOM)
+    ids = list(scored.ids)
+    decoded = [model.vocabulary.decode(i) for i in (ids[: scored.fill_ids], ids[scored.fill_ids :])]
+    assert tuple(decoded) == parts
+
+
+@pytest.mark.parametrize(
+    ("fill", "suffix", "parts"),
+    [
+        ("return", "\n", ("return", "\n")),
+        ("bal", "ance", ("balance", "")),  # one token: it starts in the fill
+        ("self.bal", "ance", ("self.balance", "")),
+        ("return", "", ("return", "")),
+        ("", "return", ("", "return")),
+        ("", "", ("", "")),
+    ],
+)
+def test_a_token_across_the_seam_counts_for_the_fill(
+    tiny: EmbeddedModel, fill: str, suffix: str, parts: tuple[str, str]
+) -> None:
+    check_split(tiny, fill, suffix, parts)
+
+
+@settings(deadline=None)
+@given(
+    st.text(max_size=20), st.text(max_size=200), st.integers(0, 20), st.integers(0, 40)
+)
+def test_what_is_read_is_bounded_and_the_beginning_of_the_whole(
+    tiny: EmbeddedModel, fill: str, suffix: str, suffix_tokens: int, room: int
+) -> None:
+    scored = scored_text(tiny.vocabulary, fill, suffix, suffix_tokens, room)
+    assert 0 <= scored.fill_ids <= len(scored.ids) <= room
+    assert len(scored.ids) - scored.fill_ids <= suffix_tokens
+    spelled = b"".join(tiny.vocabulary.token_bytes[i] for i in scored.ids)
+    assert (fill + suffix).encode().startswith(spelled)
+    if len(scored.ids) < room:
+        assert len(spelled) >= len(fill.encode())
+
+
+def test_the_score_weighs_the_fill_by_half() -> None:
+    logs = torch.tensor([-1.0, -2.0, -4.0])
+    assert noisy_channel(ScoredText((5, 6, 7), 2), logs) == FILL_WEIGHT * -3 - 4
+    assert noisy_channel(ScoredText((5, 6, 7), 0), logs) == -7
+    assert noisy_channel(ScoredText((5, 6, 7), 3), logs) == FILL_WEIGHT * -7
+    assert noisy_channel(ScoredText((), 0), torch.empty(0)) == 0
+
+
+def test_log_probabilities_of_what_came() -> None:
+    logits = torch.tensor([[0.0, 0.0], [0.0, -torch.inf]])
+    logs = token_log_probabilities(logits, torch.tensor([1, 0]))
+    assert torch.allclose(logs, torch.tensor([0.5, 1.0]).log())
+
+
+@torch.inference_mode()
+def test_an_empty_fill_at_the_end_of_a_text_takes_no_row(tiny: EmbeddedModel) -> None:
+    """There is nothing to predict, and the rows of others still go with their targets."""
+    job = job_for(tiny, ContextPool(tiny.config, 1 << 30), "x = ", "")
+    empty, other = job.candidates[:2]
+    for candidate, ids in ((empty, []), (other, tiny.vocabulary.encode("return"))):
+        candidate.ids, candidate.masked = ids, [False] * len(ids)
+    job.finished = [empty, other]
+    items = texts_to_score(job, tiny.vocabulary)
+    rows = score_rows(job, items)
+    assert [item.text for item in items] == ["", "return"]
+    assert len(rows.outputs) == sum(len(item.scored.ids) for item in items) > 0
