@@ -228,6 +228,7 @@ class _Connection:
             self.reading.cancel()
             with suppress(asyncio.CancelledError):
                 await self.reading
+        self._end("the connection was closed")  # a reader cancelled before its start has not
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         reason = "the worker has gone away"
@@ -237,11 +238,15 @@ class _Connection:
         except (OSError, ProtocolError) as error:
             reason = f"the worker has gone away: {error}"
         finally:
-            self.lost = True
-            self.writer.close()
-            for waiting in self.waiting.values():
-                if not waiting.answer.done():
-                    waiting.answer.set_exception(WorkerLost(reason))
+            self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        """Nothing more will come."""
+        self.lost = True
+        self.writer.close()
+        for waiting in self.waiting.values():
+            if not waiting.answer.done():
+                waiting.answer.set_exception(WorkerLost(reason))
 
     def _dispatch(self, message: Message) -> None:
         """Hand a message to its request. An answer to a withdrawn one finds none."""

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.jobs import job_for, run_encode, run_rows
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.slab import Slab
 from midfill_engine.model.transformer import Segment
@@ -19,9 +23,6 @@ from midfill_engine.worker.context import ORIGIN, Context, ContextPool
 from midfill_engine.worker.job import Job, denoise_rows, score_rows, texts_to_score
 from midfill_engine.worker.score import token_log_probabilities
 from midfill_engine.worker.window import Window
-from support.jobs import job_for, run_encode, run_rows
-from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
 
 BOUND = 1e-4
 PREFIX = "class Account:\n    def deposit(self, amount):\n        if amount <= 0:"
@@ -170,7 +171,9 @@ def plain_score(model: EmbeddedModel, job: Job, ids: list[int]) -> Tensor:
 
 
 @torch.inference_mode()
-def test_int8_is_close_to_float_and_exact_across_batches(tiny: EmbeddedModel, tiny_model: Path) -> None:
+def test_int8_is_close_to_float_and_exact_across_batches(
+    tiny: EmbeddedModel, tiny_model: Path
+) -> None:
     quantized = EmbeddedModel.load(str(tiny_model), "int8")
     ids = tiny.vocabulary.encode(PREFIX + SUFFIX)
     ours, theirs = plain_pass(quantized, ids), plain_pass(tiny, ids)

@@ -11,6 +11,8 @@ import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.jobs import request_for
+
 from midfill_engine import protocol
 from midfill_engine.errors import ProtocolError
 from midfill_engine.protocol import (
@@ -25,7 +27,6 @@ from midfill_engine.protocol import (
     encode,
     read_message,
 )
-from support.jobs import request_for
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats(allow_nan=False)
@@ -69,7 +70,9 @@ def test_values_cannot_be_changed(cls: type) -> None:
 
 
 @given(MESSAGES, st.data())
-def test_a_frame_that_is_cut_short_is_no_end_of_stream(message: Message, data: st.DataObject) -> None:
+def test_a_frame_that_is_cut_short_is_no_end_of_stream(
+    message: Message, data: st.DataObject
+) -> None:
     whole = encode(message)
     end = data.draw(st.integers(1, len(whole) - 1))
     check_refused(whole[:end], "ended inside a frame")

@@ -6,6 +6,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.jobs import job_for
+
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.worker.context import ContextPool
 from midfill_engine.worker.job import score_rows, texts_to_score
@@ -16,7 +18,6 @@ from midfill_engine.worker.score import (
     scored_text,
     token_log_probabilities,
 )
-from support.jobs import job_for
 
 ROOM = 100
 
@@ -47,9 +48,7 @@ def test_a_token_across_the_seam_counts_for_the_fill(
 
 
 @settings(deadline=None)
-@given(
-    st.text(max_size=20), st.text(max_size=200), st.integers(0, 20), st.integers(0, 40)
-)
+@given(st.text(max_size=20), st.text(max_size=200), st.integers(0, 20), st.integers(0, 40))
 def test_what_is_read_is_bounded_and_the_beginning_of_the_whole(
     tiny: EmbeddedModel, fill: str, suffix: str, suffix_tokens: int, room: int
 ) -> None:

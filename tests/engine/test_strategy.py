@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from midfill_engine.worker.strategy import left_edge_and_threshold, verified
 
 PROBABILITIES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
@@ -55,7 +56,9 @@ def test_proposals_hold_up_to_the_first_that_does_not(
 
 
 @given(TOKENS, st.data())
-def test_as_many_as_one_at_a_time_would_have_given(proposed: list[int], data: st.DataObject) -> None:
+def test_as_many_as_one_at_a_time_would_have_given(
+    proposed: list[int], data: st.DataObject
+) -> None:
     """Each prediction that is kept was made after nothing but kept predictions."""
     size = len(proposed) + 1
     predicted = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from midfill_engine.errors import ModelCorrupt, ModelMissing
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.vocabulary import EMPTY, END_OF_TEXT, MASK, Vocabulary
@@ -40,24 +41,24 @@ def test_text_that_spells_a_special_token_is_plain_text(vocabulary: Vocabulary, 
 
 @settings(deadline=None)
 @given(st.text(st.sampled_from("<|>maskemptyndofx_3 \n"), max_size=60))
-def test_no_text_makes_a_special_token(tiny: EmbeddedModel, text: str) -> None:
-    ids = tiny.vocabulary.encode(text)
-    assert all(tiny.vocabulary.token_bytes[i] for i in ids)
-    assert tiny.vocabulary.decode(ids) == text
+def test_no_text_makes_a_special_token(vocabulary: Vocabulary, text: str) -> None:
+    ids = vocabulary.encode(text)
+    assert all(vocabulary.token_bytes[i] for i in ids)
+    assert vocabulary.decode(ids) == text
 
 
 @settings(deadline=None)
 @given(st.text())
-def test_text_comes_back_byte_for_byte(tiny: EmbeddedModel, text: str) -> None:
-    ids, starts = tiny.vocabulary.encode_with_offsets(text)
-    assert ids == tiny.vocabulary.encode(text)
-    assert tiny.vocabulary.decode(ids) == text
+def test_text_comes_back_byte_for_byte(vocabulary: Vocabulary, text: str) -> None:
+    ids, starts = vocabulary.encode_with_offsets(text)
+    assert ids == vocabulary.encode(text)
+    assert vocabulary.decode(ids) == text
     assert starts == sorted(starts)
     assert all(0 <= start < len(text) for start in starts)
 
 
 def test_special_tokens_have_no_text(vocabulary: Vocabulary) -> None:
-    assert SPECIAL <= set(vocabulary.never.tolist())
+    assert set(vocabulary.never.tolist()) >= SPECIAL
     assert vocabulary.decode([EMPTY, MASK, END_OF_TEXT]) == ""
     assert vocabulary.piece(MASK) == ""
     assert len(vocabulary.token_bytes) == vocabulary.size
@@ -123,28 +124,30 @@ def test_healing(vocabulary: Vocabulary, text: str, certain: str, required: byte
 
 @settings(deadline=None)
 @given(BLANKS, WORDS)
-def test_healing_loses_nothing(tiny: EmbeddedModel, blanks: str, word: str) -> None:
-    ids, rest = tiny.vocabulary.heal(blanks + word)
-    certain = b"".join(tiny.vocabulary.token_bytes[i] for i in ids)
+def test_healing_loses_nothing(vocabulary: Vocabulary, blanks: str, word: str) -> None:
+    ids, rest = vocabulary.heal(blanks + word)
+    certain = b"".join(vocabulary.token_bytes[i] for i in ids)
     assert certain + rest == (blanks + word).encode()
     assert not SPECIAL & set(ids)
 
 
 @settings(deadline=None)
 @given(BLANKS, st.sampled_from(["return", "x", "self.balance", "amount <= 0"]))
-def test_certain_tokens_begin_the_whole_line(tiny: EmbeddedModel, blanks: str, word: str) -> None:
+def test_certain_tokens_begin_the_whole_line(
+    vocabulary: Vocabulary, blanks: str, word: str
+) -> None:
     """They are how the blanks are tokenized whatever word follows."""
-    ids, _ = tiny.vocabulary.heal(blanks + word[:1])
-    assert tiny.vocabulary.encode(blanks + word)[: len(ids)] == ids
+    ids, _ = vocabulary.heal(blanks + word[:1])
+    assert vocabulary.encode(blanks + word)[: len(ids)] == ids
 
 
 @settings(deadline=None)
 @given(REQUIRED, st.booleans())
 def test_beginnings_are_those_of_a_search_through_all_tokens(
-    tiny: EmbeddedModel, required: bytes, single_line: bool
+    vocabulary: Vocabulary, required: bytes, single_line: bool
 ) -> None:
-    allowed = tiny.vocabulary.beginnings(required, single_line)
-    for token, text in enumerate(tiny.vocabulary.token_bytes):
+    allowed = vocabulary.beginnings(required, single_line)
+    for token, text in enumerate(vocabulary.token_bytes):
         past = text[len(required) :] if text.startswith(required) else b""
         expected = bool(text) and (text.startswith(required) or required.startswith(text))
         if single_line and (b"\n" in past or b"\r" in past):
@@ -154,10 +157,10 @@ def test_beginnings_are_those_of_a_search_through_all_tokens(
 
 @settings(deadline=None)
 @given(st.text(min_size=1, max_size=6), st.booleans())
-def test_what_can_be_spelled_can_be_begun(tiny: EmbeddedModel, text: str, single: bool) -> None:
+def test_what_can_be_spelled_can_be_begun(vocabulary: Vocabulary, text: str, single: bool) -> None:
     """So a fill never stands before an empty set of tokens."""
-    assert tiny.vocabulary.can_spell(text)
-    assert tiny.vocabulary.beginnings(text.encode(), single).any()
+    assert vocabulary.can_spell(text)
+    assert vocabulary.beginnings(text.encode(), single).any()
 
 
 def test_beginnings_are_kept_within_bounds(vocabulary: Vocabulary) -> None:
@@ -173,8 +176,8 @@ def test_ids_are_indices(vocabulary: Vocabulary) -> None:
 
 
 def test_a_missing_and_a_damaged_tokenizer(tmp_path: Path) -> None:
-    with pytest.raises(ModelMissing, match="tokenizer.json"):
+    with pytest.raises(ModelMissing, match=r"tokenizer\.json"):
         Vocabulary.load(tmp_path)
     (tmp_path / "tokenizer.json").write_text('{"model": ')
-    with pytest.raises(ModelCorrupt, match="tokenizer.json"):
+    with pytest.raises(ModelCorrupt, match=r"tokenizer\.json"):
         Vocabulary.load(tmp_path)

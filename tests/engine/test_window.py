@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.vocabulary import END_OF_TEXT, Vocabulary
 from midfill_engine.worker.window import (
@@ -34,8 +36,7 @@ def check_bounds(window: Window) -> None:
 def prefix_text(vocabulary: Vocabulary, text: str, line: int = 0) -> str:
     window = make_window(vocabulary, text, line, "")
     check_bounds(window)
-    shown = b"".join(vocabulary.token_bytes[i] for i in window.prefix).decode("utf-8", "replace")
-    return shown
+    return b"".join(vocabulary.token_bytes[i] for i in window.prefix).decode("utf-8", "replace")
 
 
 def test_a_short_text_is_shown_whole(vocabulary: Vocabulary) -> None:
@@ -73,14 +74,17 @@ def test_a_long_text_begins_at_an_anchor(vocabulary: Vocabulary, first_line: int
 
 
 def test_the_start_stays_while_a_person_types(vocabulary: Vocabulary) -> None:
-    """Whoever types at the end of a long file moves the start once in so many lines."""
+    """Whoever types at the end of a long file moves the start once in so many lines.
+
+    Around that it may move twice more: half a word can take more tokens than the whole.
+    """
     text, starts = LINE * 80, []
     typed = LINE * (3 * ANCHOR_LINES)
     for end in range(len(typed)):
         shown = prefix_text(vocabulary, text + typed[:end])
         starts.append(len(text) + end - len(shown))
-    assert starts == sorted(starts)
     assert len(set(starts)) <= 5
+    assert sum(a != b for a, b in pairwise(starts)) <= 12
 
 
 def test_the_start_does_not_depend_on_where_the_text_was_cut(vocabulary: Vocabulary) -> None:
@@ -127,6 +131,6 @@ def test_ten_megabytes_cost_no_more_than_what_is_shown(vocabulary: Vocabulary) -
     st.integers(0, 40),
 )
 def test_budgets_hold_for_any_text(
-    tiny: EmbeddedModel, part: str, times: int, end: str, line: int, after: str, repeated: int
+    vocabulary: Vocabulary, part: str, times: int, end: str, line: int, after: str, repeated: int
 ) -> None:
-    check_bounds(make_window(tiny.vocabulary, part * times + end, line, after * repeated))
+    check_bounds(make_window(vocabulary, part * times + end, line, after * repeated))

@@ -6,4 +6,4 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--holes", type=int, default=30, help="holes of the quality suite, up to 411")
+    parser.addoption("--holes", type=int, default=24, help="holes of the quality suite, up to 411")

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
-from midfill_engine.model.embedded import EmbeddedModel
-from midfill_engine.model.linear import best_format
-from midfill_engine.paths import model_dir
-from midfill_engine.worker import plan
 from support.filler import Filler, filler_for
 from support.humaneval import Hole, load_holes, passes
 from support.jobs import request_for
 from support.left_to_right import greedy_line
+
+from midfill_engine.model.embedded import EmbeddedModel
+from midfill_engine.model.linear import best_format
+from midfill_engine.paths import model_dir
+from midfill_engine.worker import plan
 
 pytestmark = [pytest.mark.embedded, pytest.mark.timeout(3600)]
 

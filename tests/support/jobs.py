@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
+
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.transformer import Segment
 from midfill_engine.protocol import FillRequest, Quality
 from midfill_engine.worker.context import ORIGIN, ContextPool
 from midfill_engine.worker.job import Job, Rows, plan_candidates, start_job
 from midfill_engine.worker.window import make_window
-from torch import Tensor
 
 
 def request_for(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import torch
+
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.slab import Slab
 from midfill_engine.model.transformer import Segment
 from midfill_engine.worker.context import ORIGIN, Context
 from midfill_engine.worker.window import Window, make_window
-
 from support.jobs import run_encode
 
 

@@ -98,7 +98,8 @@ class Vocabulary:
         if blanks == text and blanks.endswith(("\n", "\r")):
             return [], _clean(text).encode()
         ids, starts = self.encode_with_offsets(blanks + _WORD_PROBE)
-        certain = [i for i, end in zip(ids, starts[1:], strict=False) if end <= len(blanks)]
+        known = len(blanks) - blanks.endswith(" ")
+        certain = [i for i, end in zip(ids, starts[1:], strict=False) if end <= known]
         covered = len(b"".join(self.token_bytes[i] for i in certain))
         return certain, _clean(text).encode()[covered:]
 

@@ -237,10 +237,10 @@ def _choose(candidate: Candidate, logits: Tensor) -> Tensor:
     the same request is answered in the same way whatever else is running.
     """
     if candidate.seed is None:
-        return logits.argmax(1)
+        return logits.max(1).indices  # argmax is several times slower
     generator = torch.Generator().manual_seed(1000 * candidate.seed + sum(candidate.masked))
     uniform = torch.rand(logits.shape, generator=generator).clamp_(1e-9)
-    return (logits / SAMPLING_TEMPERATURE - uniform.log_().neg_().log_()).argmax(1)
+    return (logits / SAMPLING_TEMPERATURE - uniform.log_().neg_().log_()).max(1).indices
 
 
 def _constrain(candidate: Candidate, logits: Tensor, vocabulary: Vocabulary) -> None:

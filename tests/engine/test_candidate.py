@@ -1,0 +1,234 @@
+"""One canvas: what is committed, what the edges demand, and when it is done."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from midfill_engine.model.embedded import EmbeddedModel
+from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
+from midfill_engine.worker.candidate import MAX_PROPOSED, Candidate, Edges, View
+
+OPEN = Edges((), b"", (), single_line=True)
+SURE, UNSURE = 0.95, 0.2
+THRESHOLD = 0.9
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tiny: EmbeddedModel) -> Vocabulary:
+    return tiny.vocabulary
+
+
+def canvas(length: int, view: View = "masked", edges: Edges = OPEN) -> Candidate:
+    return Candidate.of_length(edges, view, length)
+
+
+def tokens(vocabulary: Vocabulary, *texts: str) -> list[int]:
+    """One token for each text."""
+    ids = [vocabulary.encode(text) for text in texts]
+    assert all(len(i) == 1 for i in ids), ids
+    return [i[0] for i in ids]
+
+
+def step(
+    vocabulary: Vocabulary, candidate: Candidate, predictions: list[tuple[int, float]]
+) -> None:
+    ids, confidences = [p[0] for p in predictions], [p[1] for p in predictions]
+    candidate.commit(ids, confidences, THRESHOLD, vocabulary)
+
+
+def check_shown(vocabulary: Vocabulary, candidate: Candidate, shown: list[str | None]) -> None:
+    draft = candidate.draft(vocabulary)
+    assert list(draft.pieces) == shown
+    assert len(draft.confidences) == len(shown)
+    assert all((c == 0) == (p is None) for p, c in zip(shown, draft.confidences, strict=True))
+
+
+def test_a_new_canvas_is_masks_between_its_edges(vocabulary: Vocabulary) -> None:
+    a, b = tokens(vocabulary, "a", "b")
+    candidate = canvas(2, edges=Edges((a,), b"", (b,), single_line=True))
+    assert candidate.ids == [a, MASK, MASK, b]
+    assert candidate.open_positions == [1, 2]
+    assert not candidate.done
+    check_shown(vocabulary, candidate, ["a", None, None, "b"])
+
+
+def test_masked_commits_the_leftmost_and_what_is_sure(vocabulary: Vocabulary) -> None:
+    a, b, c = tokens(vocabulary, "a", "b", "c")
+    candidate = canvas(3)
+    step(vocabulary, candidate, [(a, UNSURE), (b, UNSURE), (c, SURE)])
+    check_shown(vocabulary, candidate, ["a", None, "c"])
+    assert candidate.open_positions == [1]
+    step(vocabulary, candidate, [(b, UNSURE)])
+    assert candidate.done
+    assert candidate.tokens() == [a, b, c]
+    assert candidate.confidences == [UNSURE, UNSURE, SURE]
+
+
+def test_what_is_committed_is_never_changed(vocabulary: Vocabulary) -> None:
+    a, b, c = tokens(vocabulary, "a", "b", "c")
+    candidate = canvas(3)
+    step(vocabulary, candidate, [(a, SURE), (b, UNSURE), (c, SURE)])
+    before = (candidate.ids[0], candidate.ids[2])
+    step(vocabulary, candidate, [(b, SURE)])
+    assert (candidate.ids[0], candidate.ids[2]) == before
+
+
+def test_an_empty_ends_the_hole(vocabulary: Vocabulary) -> None:
+    a, b, c = tokens(vocabulary, "a", "b", "c")
+    candidate = canvas(4)
+    step(vocabulary, candidate, [(a, SURE), (b, UNSURE), (EMPTY, SURE), (c, SURE)])
+    check_shown(vocabulary, candidate, ["a", None])
+    assert candidate.open_positions == [1]
+    step(vocabulary, candidate, [(b, UNSURE)])
+    assert candidate.done
+    assert candidate.tokens() == [a, b]
+
+
+def test_an_empty_overrules_what_stands_behind_it(vocabulary: Vocabulary) -> None:
+    a, b = tokens(vocabulary, "a", "b")
+    candidate = canvas(3)
+    step(vocabulary, candidate, [(a, UNSURE), (EMPTY, UNSURE), (b, SURE)])
+    step(vocabulary, candidate, [(EMPTY, UNSURE)])
+    assert candidate.done
+    assert candidate.tokens() == [a]
+
+
+def test_a_hole_may_stay_empty(vocabulary: Vocabulary) -> None:
+    for view in ("masked", "causal"):
+        candidate = canvas(3, view)
+        ahead = [(EMPTY, UNSURE)] * len(candidate.open_positions)
+        step(vocabulary, candidate, ahead)
+        assert candidate.done
+        assert candidate.tokens() == []
+        check_shown(vocabulary, candidate, [])
+
+
+def test_no_other_position_is_taken_before_the_left_edge_is_spelled(vocabulary: Vocabulary) -> None:
+    a, d, e, f = tokens(vocabulary, "a", "d", "e", "f")
+    candidate = canvas(4, edges=Edges((), b"de", (), single_line=True))
+    step(vocabulary, candidate, [(d, UNSURE), (a, SURE), (a, SURE), (EMPTY, SURE)])
+    assert candidate.required == b"e"
+    check_shown(vocabulary, candidate, ["d", None, None, None])
+    step(vocabulary, candidate, [(e, UNSURE), (f, SURE), (a, UNSURE)])
+    assert candidate.required == b""
+    check_shown(vocabulary, candidate, ["d", "e", "f", None])
+
+
+def test_a_token_that_goes_past_the_left_edge_satisfies_it(vocabulary: Vocabulary) -> None:
+    (amount,) = tokens(vocabulary, "amount")
+    candidate = canvas(2, edges=Edges((), b"amo", (), single_line=True))
+    step(vocabulary, candidate, [(amount, UNSURE), (EMPTY, SURE)])
+    assert candidate.required == b""
+    assert candidate.done
+    assert candidate.tokens() == [amount]
+
+
+def test_causal_takes_one_token_at_a_time(vocabulary: Vocabulary) -> None:
+    a, b = tokens(vocabulary, "a", "b")
+    candidate = canvas(2, "causal")
+    assert (candidate.open_positions, candidate.visible_ids) == ([0], [])
+    step(vocabulary, candidate, [(a, UNSURE)])
+    assert (candidate.open_positions, candidate.visible_ids) == ([1], [a])
+    step(vocabulary, candidate, [(b, UNSURE)])
+    assert candidate.done
+    assert candidate.tokens() == [a, b]
+
+
+def test_causal_takes_proposals_as_far_as_they_hold(vocabulary: Vocabulary) -> None:
+    a, b, c, d = tokens(vocabulary, "a", "b", "c", "d")
+    masked, causal = canvas(5), canvas(5, "causal")
+    step(vocabulary, masked, [(a, SURE), (b, UNSURE), (c, UNSURE), (d, UNSURE), (EMPTY, UNSURE)])
+    causal.propose([masked, causal])
+    assert causal.proposed == [a, b, c, d]
+    assert causal.open_positions == [0, 1, 2, 3, 4]
+    assert causal.visible_ids == [a, b, c, d]
+    step(vocabulary, causal, [(a, SURE), (b, SURE), (d, UNSURE), (a, SURE), (a, SURE)])
+    check_shown(vocabulary, causal, ["a", "b", "d", None, None])
+    causal.propose([masked])
+    assert causal.proposed == []  # it no longer goes the other draft's way
+
+
+def test_proposals_are_bounded_by_the_canvas(vocabulary: Vocabulary) -> None:
+    (a,) = tokens(vocabulary, "a")
+    masked = canvas(30)
+    step(vocabulary, masked, [(a, SURE)] * 30)
+    for length in range(1, 20):
+        causal = canvas(length, "causal")
+        causal.propose([masked])
+        assert len(causal.proposed) == min(MAX_PROPOSED, length - 1)
+
+
+def test_nothing_is_proposed_to_a_draft_that_is_bound_or_done(vocabulary: Vocabulary) -> None:
+    (a,) = tokens(vocabulary, "a")
+    other = canvas(3)
+    step(vocabulary, other, [(a, SURE)] * 3)
+    bound = canvas(3, "causal", Edges((), b"ab", (), single_line=True))
+    done = canvas(1, "causal")
+    step(vocabulary, done, [(a, SURE)])
+    for candidate in (bound, done):
+        candidate.propose([other])
+        assert candidate.proposed == []
+
+
+def test_a_guess_is_expected_only_up_to_where_nothing_is_known(vocabulary: Vocabulary) -> None:
+    a, b = tokens(vocabulary, "a", "b")
+    fresh = canvas(3)
+    assert fresh.expected_after([]) == []
+    step(vocabulary, fresh, [(a, SURE), (b, UNSURE), (EMPTY, UNSURE)])
+    assert fresh.expected_after([]) == [a, b]
+    assert fresh.expected_after([a]) == [b]
+    assert fresh.expected_after([b]) == []
+    assert fresh.expected_after([a, b]) == []
+
+
+def test_concluding_takes_the_last_guesses(vocabulary: Vocabulary) -> None:
+    a, b, c = tokens(vocabulary, "a", "b", "c")
+    candidate = canvas(4)
+    step(vocabulary, candidate, [(a, UNSURE), (b, UNSURE), (EMPTY, UNSURE), (c, UNSURE)])
+    candidate.conclude(vocabulary)
+    assert candidate.done
+    assert candidate.tokens() == [a, b]
+    assert candidate.confidences[:2] == [UNSURE, UNSURE]
+
+
+def test_concluding_what_no_step_has_seen_leaves_it_open(vocabulary: Vocabulary) -> None:
+    for view in ("masked", "causal"):
+        candidate = canvas(3, view)
+        candidate.conclude(vocabulary)
+        assert not candidate.done
+
+
+def test_concluding_does_not_make_up_the_left_edge(vocabulary: Vocabulary) -> None:
+    a, d = tokens(vocabulary, "a", "d")
+    candidate = canvas(2, edges=Edges((), b"de", (), single_line=True))
+    step(vocabulary, candidate, [(d, UNSURE), (a, UNSURE)])
+    candidate.conclude(vocabulary)
+    assert not candidate.done
+
+
+PREDICTIONS = st.tuples(st.sampled_from([EMPTY, *range(20, 60)]), st.floats(0, 1))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 12), st.sampled_from(["masked", "causal"]), st.data())
+def test_a_canvas_is_done_after_as_many_steps_as_masks(
+    vocabulary: Vocabulary, length: int, view: View, data: st.DataObject
+) -> None:
+    """And on the way a token that is shown only ever goes when the hole is found to end there."""
+    candidate = canvas(length, view)
+    shown: list[str | None] = []
+    for _ in range(length):
+        if candidate.done:
+            break
+        masks = sum(candidate.masked)
+        size = len(candidate.open_positions)
+        step(vocabulary, candidate, data.draw(st.lists(PREDICTIONS, min_size=size, max_size=size)))
+        assert sum(candidate.masked) < masks
+        now = list(candidate.draft(vocabulary).pieces)
+        assert all(b is None or a == b for a, b in zip(now, shown, strict=False))
+        shown = now
+    assert candidate.done
+    assert MASK not in candidate.tokens()
+    assert EMPTY not in candidate.tokens()
