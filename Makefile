@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench setup model
+.PHONY: demo test check bench quality setup model
 
 demo: model
 	@$(BIN)/midfill demo
@@ -18,6 +18,9 @@ check: setup
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
+
+quality: model
+	@$(BIN)/python -m pytest -q -s tests/quality --holes 100
 
 bench: model
 	@$(BIN)/midfill bench

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from midfill_engine import errors
-from midfill_engine.endpoint import endpoint_for, starting
+from midfill_engine.endpoint import answers, endpoint_for, starting
 from midfill_engine.errors import (
     EngineError,
     ProtocolError,
@@ -23,6 +23,7 @@ from midfill_engine.errors import (
     WorkerLost,
     WorkerUnavailable,
 )
+from midfill_engine.paths import absolute_model
 from midfill_engine.protocol import (
     PROTOCOL_VERSION,
     QUALITIES,
@@ -43,7 +44,7 @@ from midfill_engine.spawn import spawn_worker
 
 _ATTEMPTS: Final = 3  # a worker may go away between our finding it and its answer
 _STREAM_LIMIT_BYTES: Final = 1024 * 1024
-PATIENCE_S: Final = 30.0  # for a worker's start, its loading and its queue, beyond any deadline
+PATIENCE_S: Final = 120.0  # for a worker's start, its loading and its queue, beyond any deadline
 MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024  # a worker that does not read is given up
 
 WeightChoice = Literal["auto", "float32", "int8"]
@@ -59,12 +60,13 @@ class EngineClient:
         weights: WeightChoice = "auto",
         on_log: Callable[[str], None] | None = None,
     ) -> None:
-        self._model = model
+        self._model = absolute_model(model)
         self._weights = weights
         self._log = on_log or (lambda _line: None)
         self._ids = itertools.count(1)
         self._connecting = asyncio.Lock()
         self._connection: _Connection | None = None
+        self._closed = False
 
     async def fill(
         self, request: FillRequest, *, on_draft: Callable[[DraftEvent], None] | None = None
@@ -97,6 +99,7 @@ class EngineClient:
 
     async def close(self) -> None:
         """Say goodbye. Requests in flight end with `WorkerLost`."""
+        self._closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -119,23 +122,27 @@ class EngineClient:
     async def _connected(self) -> _Connection:
         async with self._connecting:
             if self._connection is None or self._connection.lost:
-                self._connection = await self._connect()
+                connection = await self._connect()
+                if self._closed:
+                    await connection.close()
+                    raise WorkerLost("the client was closed")
+                self._connection = connection
             return self._connection
 
     async def _connect(self) -> _Connection:
         endpoint = endpoint_for(self._model, self._weights)
-        for _ in range(_ATTEMPTS):
-            try:
-                return await _Connection.open(endpoint)
-            except (OSError, WorkerLost):
+        for attempt in range(_ATTEMPTS):
+            if attempt:
                 await asyncio.to_thread(self._start_unless_running, endpoint)
+            with suppress(OSError, WorkerLost):
+                return await _Connection.open(endpoint)
         raise WorkerUnavailable("workers go away as soon as they are started")
 
     def _start_unless_running(self, endpoint: Path) -> None:
         """Start a worker, unless another process has done so while we waited for the lock."""
         try:
             with starting(endpoint):
-                if not _answers(endpoint):
+                if not answers(endpoint):
                     self._log("starting a worker")
                     spawn_worker(self._model, self._weights, endpoint)
         except OSError as error:
@@ -260,18 +267,6 @@ class _Connection:
                 waiting.on_draft(message)
             except Exception as error:  # noqa: BLE001 - it is the caller's own, and goes there
                 waiting.answer.set_exception(error)
-
-
-def _answers(endpoint: Path) -> bool:
-    """Whether a process listens there."""
-    import socket
-
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(endpoint))
-        except OSError:
-            return False
-        return True
 
 
 def _error_of(failure: Failure) -> EngineError:

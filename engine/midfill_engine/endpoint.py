@@ -55,6 +55,23 @@ def starting(endpoint: Path) -> Iterator[None]:
         yield
 
 
+def answers(endpoint: Path) -> bool:
+    """Whether a process listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(endpoint))
+        except OSError:
+            return False
+        return True
+
+
+def remove(endpoint: Path) -> None:
+    """Take a socket away that nobody listens at any more."""
+    with starting(endpoint):
+        if not answers(endpoint):
+            endpoint.unlink(missing_ok=True)
+
+
 def listen(endpoint: Path) -> socket.socket:
     """A listening socket at `endpoint`, in place of a dead worker's. Call while `starting`."""
     endpoint.unlink(missing_ok=True)

@@ -14,16 +14,15 @@ import platformdirs
 
 def cache_dir() -> Path:
     """The directory of fetched models: `$MIDFILL_CACHE_DIR`, else the platform's user cache."""
-    return Path(
-        os.environ.get("MIDFILL_CACHE_DIR") or platformdirs.user_cache_dir("midfill", False)
-    )
+    chosen = os.environ.get("MIDFILL_CACHE_DIR")
+    return Path(chosen or platformdirs.user_cache_dir("midfill", False)).absolute()
 
 
 def runtime_dir() -> Path:
     """The directory of sockets and locks: `$MIDFILL_RUNTIME_DIR`, else one of the user's own."""
     chosen = os.environ.get("MIDFILL_RUNTIME_DIR")
     if chosen:
-        return Path(chosen)
+        return Path(chosen).absolute()
     session = os.environ.get("XDG_RUNTIME_DIR")
     if session:
         return Path(session) / "midfill"
@@ -35,15 +34,22 @@ def log_dir() -> Path:
     return cache_dir() / "logs"
 
 
+def absolute_model(model: str) -> str:
+    """A name as it is; a path such that it means the same in another process."""
+    return str(Path(model).expanduser().absolute()) if _is_path(model) else model
+
+
 def model_dir(model: str) -> Path:
     """The directory of a model: the path itself where it names one, else its place in the cache."""
-    if os.sep in model or (os.altsep and os.altsep in model):
-        return Path(model)
-    return cache_dir() / "models" / model
+    return Path(absolute_model(model)) if _is_path(model) else cache_dir() / "models" / model
 
 
 def adapter_path(model: str) -> Path:
     """A model's adapter: ours is part of the package, another's lies beside its base."""
-    directory = model_dir(model)
-    packaged = Path(__file__).parent / "adapters" / f"{model}.safetensors"
-    return directory / "adapter.safetensors" if directory == Path(model) else packaged
+    if _is_path(model):
+        return model_dir(model) / "adapter.safetensors"
+    return Path(__file__).parent / "adapters" / f"{model}.safetensors"
+
+
+def _is_path(model: str) -> bool:
+    return os.sep in model or model in (".", "..") or bool(os.altsep and os.altsep in model)

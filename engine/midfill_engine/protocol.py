@@ -89,7 +89,7 @@ class Fill:
 
     text: str
     confidence: float  # 0…1, comparable between fills
-    score: float  # noisy-channel score in nats, comparable within one answer only
+    score: float  # what the fills are ranked by, comparable within one answer only
     pieces: tuple[str, ...]
     confidences: tuple[float, ...]
 

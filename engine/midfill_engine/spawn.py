@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from midfill_engine.errors import WorkerUnavailable
-from midfill_engine.paths import log_dir
+from midfill_engine.paths import cache_dir, log_dir
 
 READY: Final = b"ready\n"
 _LOG_BYTES: Final = 1024 * 1024  # a log longer than this is begun anew
@@ -55,7 +55,7 @@ def spawn_worker(model: str, weights: str, endpoint: Path) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log or subprocess.DEVNULL,
-            env={**os.environ, **_ENVIRONMENT},
+            env={**os.environ, **_ENVIRONMENT, "MIDFILL_CACHE_DIR": str(cache_dir())},
             cwd=endpoint.parent,
             start_new_session=True,
         )

@@ -81,6 +81,7 @@ class Protocol(LanguageServerProtocol):
         self.exit_code: int | None = None  # set by `exit`
         # Called with the method and the raw parameters of a notification that does not decode.
         self.on_lost_notification: Callable[[str, Any], None] | None = None
+        self._asked: set[str | int] = set()  # ids of requests of ours that are not answered yet
 
     @property
     def code_at_end(self) -> int:
@@ -102,12 +103,20 @@ class Protocol(LanguageServerProtocol):
             logger.error("a message that is no JSON: %s", error)
             self._send_error(None, JsonRpcParseError())
             return
-        if not isinstance(data, dict) or data.get("jsonrpc") != self.VERSION:
+        if not isinstance(data, dict) or not self._is_message(data):
             self._send_error(None, JsonRpcInvalidRequest())
+        elif "method" not in data and data.get("id") not in self._asked:
+            logger.info("an answer to nothing we wait for")
         elif (refusal := self._refusal(data.get("method"))) is None:
             self._dispatch(data)
         elif "id" in data:
             self._send_error(data["id"], refusal)
+
+    def _is_message(self, data: dict[str, Any]) -> bool:
+        """Whether it has the form of one; upstream takes ids and methods for keys unseen."""
+        fits = isinstance(data.get("id"), str | int | None)
+        fits = fits and isinstance(data.get("method"), str | None)
+        return fits and data.get("jsonrpc") == self.VERSION
 
     def _refusal(self, method: Any) -> JsonRpcException | None:
         """Why this must not come now. Answers to requests of ours may come at any time."""
@@ -132,7 +141,7 @@ class Protocol(LanguageServerProtocol):
     def _undecodable(self, data: dict[str, Any], reasons: str) -> None:
         method, msg_id = data.get("method"), data.get("id")
         if "method" not in data:
-            pending = self._request_futures.get(msg_id) if isinstance(msg_id, int | str) else None
+            pending = self._request_futures.get(data["id"])
             if pending is not None:
                 pending.set_exception(JsonRpcInvalidRequest(f"an answer of no use: {reasons}"))
         elif "id" in data:
@@ -196,6 +205,7 @@ class Protocol(LanguageServerProtocol):
     ) -> Future[Any]:
         """As upstream. Cancel the future to give the answer up; a late one is then ignored."""
         key = msg_id or str(uuid.uuid4())
+        self._asked.add(key)
         future = super().send_request(method, params, callback, key)
         future.add_done_callback(lambda _: self._forget(key))
         return future
@@ -206,6 +216,7 @@ class Protocol(LanguageServerProtocol):
             super()._handle_response(msg_id, result, error)
 
     def _forget(self, msg_id: str | int) -> None:
+        self._asked.discard(msg_id)
         self._request_futures.pop(msg_id, None)
         self._result_types.pop(msg_id, None)
 

@@ -65,7 +65,11 @@ def test_the_score_weighs_the_fill_by_half() -> None:
     logs = torch.tensor([-1.0, -2.0, -4.0])
     assert noisy_channel(ScoredText((5, 6, 7), 2), logs) == FILL_WEIGHT * -3 - 4
     assert noisy_channel(ScoredText((5, 6, 7), 0), logs) == -7
-    assert noisy_channel(ScoredText((5, 6, 7), 3), logs) == FILL_WEIGHT * -7
+
+
+def test_where_nothing_follows_length_does_not_count() -> None:
+    short, long = torch.tensor([-2.0]), torch.tensor([-2.0, -1.0, -1.0])
+    assert noisy_channel(ScoredText((5,), 1), short) < noisy_channel(ScoredText((5, 6, 7), 3), long)
     assert noisy_channel(ScoredText((), 0), torch.empty(0)) == 0
 
 

@@ -281,3 +281,16 @@ def span(*numbers: int) -> dict[str, Any]:
         "start": {"line": first_line, "character": first},
         "end": {"line": last_line, "character": last},
     }
+
+
+async def test_answers_to_nothing_we_asked_do_no_harm(ready: Editor) -> None:
+    for unknown in (1, "unknown", None):
+        ready.send({"jsonrpc": "2.0", "id": unknown, "result": None})
+    await ready.settled()
+
+
+async def test_ids_and_methods_of_other_types_are_refused(ready: Editor) -> None:
+    for wrong in ({"id": [1], "result": None}, {"id": {}, "method": "x"}, {"method": ["x"]}):
+        refused = ready.expect(None)
+        ready.send({"jsonrpc": "2.0"} | wrong)
+        assert (await refused)["error"]["code"] == INVALID_REQUEST

@@ -21,7 +21,7 @@ from midfill_engine.model.vocabulary import EMPTY, Vocabulary
 from midfill_engine.protocol import DraftEvent, Fill, FillRequest, FillResult, FillStats
 from midfill_engine.worker.candidate import Candidate, Edges
 from midfill_engine.worker.context import ORIGIN, SCRATCH_ROWS, Context
-from midfill_engine.worker.plan import PLANS, SAMPLING_TEMPERATURE, Plan, lengths
+from midfill_engine.worker.plan import PLANS, SAMPLING_TEMPERATURE, Plan, causal_length, lengths
 from midfill_engine.worker.score import ScoredText, scored_text, token_log_probabilities
 from midfill_engine.worker.window import Window
 
@@ -205,7 +205,7 @@ def plan_candidates(vocabulary: Vocabulary, request: FillRequest) -> list[Candid
         for length in lengths(plan, request.max_tokens, request.single_line, bool(edges.tail))
     ]
     if plan.causal_length and not edges.tail:
-        length = min(plan.causal_length, request.max_tokens)
+        length = causal_length(plan, request.max_tokens, request.single_line)
         seeds = [None, *range(plan.samples)]
         drafts += [Candidate.of_length(edges, "causal", length, seed) for seed in seeds]
     return _within_one_pass(drafts)

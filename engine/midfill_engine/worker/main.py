@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from midfill_engine.endpoint import listen
+from midfill_engine.endpoint import listen, remove
 from midfill_engine.spawn import READY
 
 
@@ -34,9 +34,7 @@ def main() -> None:
 
     from midfill_engine.worker.server import serve
 
-    inode = options.endpoint.stat().st_ino
     try:
         asyncio.run(serve(listener, options.model, options.weights))
     finally:
-        if options.endpoint.exists() and options.endpoint.stat().st_ino == inode:
-            options.endpoint.unlink(missing_ok=True)
+        remove(options.endpoint)

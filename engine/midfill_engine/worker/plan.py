@@ -31,11 +31,17 @@ PLANS: Final[dict[Quality, Plan]] = {
 
 
 SAMPLING_TEMPERATURE: Final = 0.8  # what the gain of ranked samples was first measured at
+_SEVERAL_LINES: Final = 2  # times the room of a single line
 _EXACT_LENGTHS: Final = (1, 2, 4, 8)  # without empties a canvas's length is the fill's
 
 
 def lengths(plan: Plan, max_tokens: int, single_line: bool, exact: bool) -> tuple[int, ...]:
-    """Canvas lengths of a request's masked drafts, in tokens; several lines get twice the room."""
+    """Canvas lengths of a request's masked drafts, in tokens."""
     wanted = _EXACT_LENGTHS if exact else plan.masked_lengths
-    factor = 1 if single_line else 2
-    return tuple(dict.fromkeys(min(factor * n, max_tokens) for n in wanted))
+    room = [min(n if single_line else _SEVERAL_LINES * n, max_tokens) for n in wanted]
+    return tuple(dict.fromkeys(room))
+
+
+def causal_length(plan: Plan, max_tokens: int, single_line: bool) -> int:
+    """Canvas length of a request's left-to-right drafts, in tokens."""
+    return min(plan.causal_length * (1 if single_line else _SEVERAL_LINES), max_tokens)

@@ -287,10 +287,8 @@ class Scheduler:
 
         The first step is always taken: it is what keeps the estimate true.
         """
-        return (
-            run.job.stats.steps > 0
-            and time.monotonic() + self._step_s + self._score_s > run.deadline
-        )
+        needed = self._step_s + (self._score_s if run.job.finished else 0)
+        return run.job.stats.steps > 0 and time.monotonic() + needed > run.deadline
 
     def _drop_cancelled(self) -> None:
         for run in [r for r in self._runs if r.ticket.cancelled]:

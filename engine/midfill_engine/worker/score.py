@@ -44,12 +44,14 @@ def scored_text(
 
 
 def noisy_channel(text: ScoredText, log_probabilities: Tensor) -> float:
-    """The score in nats.
+    """The score in nats; where nothing follows, the mean per token, lest the shortest win.
 
     Args:
         text: what was scored.
         log_probabilities: [len(text.ids)], each token's given all before it.
     """
+    if text.ids and len(text.ids) == text.fill_ids:
+        return float(log_probabilities.mean())
     fill = log_probabilities[: text.fill_ids].sum()
     suffix = log_probabilities[text.fill_ids :].sum()
     return float(FILL_WEIGHT * fill + suffix)

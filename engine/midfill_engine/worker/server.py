@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 async def serve(listener: socket.socket, model: str, weights: str) -> None:
     """Serve clients until the last one has been gone for a while."""
-    torch.set_num_threads(psutil.cpu_count(logical=False) or 1)
+    torch.set_num_threads(_cores())
     held: WeightFormat = best_format() if weights == "auto" else cast(WeightFormat, weights)
     scheduler = Scheduler(lambda: _load(model, held))
     thread = threading.Thread(target=scheduler.run, name="model")
@@ -63,6 +63,13 @@ async def serve(listener: socket.socket, model: str, weights: str) -> None:
         server.close()
         scheduler.close()
         thread.join()
+
+
+def _cores() -> int:
+    """Physical cores, as far as this process may use them."""
+    allowed = len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else 0
+    physical = psutil.cpu_count(logical=False) or 1
+    return min(physical, allowed) if allowed else physical
 
 
 def _load(model: str, weights: WeightFormat) -> EmbeddedModel:

@@ -14,6 +14,7 @@ from midfill_engine.protocol import FillResult
 from midfill_infill import Canvas
 from midfill_lsp.cli.places import place_at
 from midfill_lsp.cli.source import Source, to_bytes, write_atomically
+from midfill_lsp.errors import OutputError
 from midfill_lsp.filling import Candidate
 
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
@@ -33,7 +34,8 @@ def show(
     """
     filled = candidates[0].edit.apply(source.text)
     if arguments.write:
-        write_atomically(Path(source.name), to_bytes(source, filled))
+        before = to_bytes(source, source.text)
+        write_atomically(Path(source.name), to_bytes(source, filled), instead_of=before)
     elif arguments.json:
         _put(json.dumps(described(source, canvas, candidates, result), indent=2).encode() + b"\n")
     elif arguments.diff:
@@ -81,5 +83,10 @@ def _span(start: int, end: int, source: Source) -> dict[str, Any]:
 
 def _put(data: bytes) -> None:
     """Bytes to stdout: what a terminal's encoding makes of line ends and letters is not ours."""
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"stdout: cannot be written: {error.strerror}") from error

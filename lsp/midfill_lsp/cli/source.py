@@ -74,14 +74,18 @@ def to_bytes(source: Source, text: str) -> bytes:
     return (_BOM if source.has_bom else b"") + text.encode()
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, *, instead_of: bytes) -> None:
     """Replace a file's content, keeping its mode; behind a link, that of the file it leads to.
 
     Raises:
-        OutputError: it could not be written; it then is as it was.
+        OutputError: it could not be written, or no longer holds `instead_of`; it then is as it
+            was.
     """
     target = path.resolve()
     try:
+        if target.read_bytes() != instead_of:
+            raise OutputError(f"{path}: has changed since it was read, and is left as it is")
+        os.close(os.open(target, os.O_WRONLY))  # a read-only file is not replaced, either
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
