@@ -26,7 +26,9 @@ MAY_IMPORT = {
     "midfill_engine": {"midfill_engine"},
 }
 HEAVY = ("torch", "transformers")
-WORKER_SIDE = ("midfill_engine.model", "midfill_engine.worker")
+WORKER_SIDE = ("midfill_engine.model", "midfill_engine.worker", "midfill_engine.training")
+TRAINING = ("midfill_engine.training",)
+TRAIN_COMMAND = "midfill_lsp.cli.train"
 INPUT_OUTPUT = {
     *("asyncio", "http", "io", "logging", "multiprocessing", "os", "pathlib", "shutil", "signal"),
     *("socket", "sqlite3", "subprocess", "sys", "tempfile", "threading", "time", "urllib"),
@@ -120,6 +122,17 @@ def test_nothing_reaches_into_the_worker_side() -> None:
         for module in modules()
         for name in imports(module)
         if not module.worker_side and is_below(name, WORKER_SIDE)
+        if not (module.name == TRAIN_COMMAND and is_below(name, TRAINING))
+    ]
+    assert not wrong
+
+
+def test_only_the_train_command_imports_training() -> None:
+    wrong = [
+        f"{module.name} imports {name}"
+        for module in modules()
+        for name in imports(module)
+        if is_below(name, TRAINING) and not is_below(module.name, (*TRAINING, TRAIN_COMMAND))
     ]
     assert not wrong
 

@@ -10,7 +10,8 @@ EngineError
 ├── WorkerLost             the worker went away while a request was in flight
 ├── WorkerUnavailable      no worker could be started
 ├── RequestRejected        the worker refused the request; the message says why
-└── RequestCancelled       the caller withdrew the request
+├── RequestCancelled       the caller withdrew the request
+└── TrainingError          a training run or a corpus cannot be made as asked
 """
 
 from __future__ import annotations
@@ -58,3 +59,7 @@ class RequestRejected(EngineError):
 
 class RequestCancelled(EngineError):
     """The request was withdrawn before it was answered."""
+
+
+class TrainingError(EngineError):
+    """Something that whoever started a training run can put right."""

@@ -86,7 +86,7 @@ def check_adapter(path: Path, config: ModelConfig) -> None:
     """
     file = _open(path)
     rank = file.shapes().get("layers.0.q.a", (1,))[0]
-    _check_shapes(file, _adapter_shapes(config, rank))
+    _check_shapes(file, adapter_shapes(config, rank))
 
 
 def load_adapter(path: Path, config: ModelConfig) -> dict[str, Float32]:
@@ -226,7 +226,8 @@ def _weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def _adapter_shapes(config: ModelConfig, rank: int) -> dict[str, tuple[int, ...]]:
+def adapter_shapes(config: ModelConfig, rank: int) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of an adapter's tensors."""
     d = config.hidden_size
     shapes: dict[str, tuple[int, ...]] = {"norm.d": (d,), "sp": (2, d), "padout": (d,)}
     for layer in range(config.num_hidden_layers):

@@ -16,7 +16,7 @@ from typing import Final
 
 from torch import Tensor
 
-_SCALE: Final = 2.0
+SCALE: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Adapter:
         """The adapted weight of one projection, by its letter: [out, in]."""
         a = self.tensors[f"layers.{layer}.{projection}.a"]
         b = self.tensors[f"layers.{layer}.{projection}.b"]
-        return base.addmm(b, a, alpha=_SCALE)
+        return base.addmm(b, a, alpha=SCALE)
 
     def layer_norms(
         self, attention: Tensor, feed_forward: Tensor, layer: int

@@ -71,6 +71,18 @@ class Vocabulary:
         encoding = self._tokenizer.encode(_clean(text), add_special_tokens=False)
         return encoding.ids, [start for start, _ in encoding.offsets]
 
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """Token ids of each text, for many long texts at once."""
+        done = self._tokenizer.encode_batch_fast(
+            [_clean(text) for text in texts], add_special_tokens=False
+        )
+        return [encoding.ids for encoding in done]
+
+    def word_starts(self, text: str) -> list[int]:
+        """Code points at which the words of `text` begin; a token never reaches into the next."""
+        pieces = self._tokenizer.pre_tokenizer.pre_tokenize_str(_clean(text))
+        return [start for _, (start, _) in pieces]
+
     def decode(self, ids: list[int]) -> str | None:
         """The text of `ids`, or None where they do not make whole characters."""
         try:

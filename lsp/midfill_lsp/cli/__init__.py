@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from midfill_engine.errors import EngineError
-from midfill_lsp.cli import bench, demo, fill, model, serve
+from midfill_lsp.cli import bench, demo, fill, model, serve, train
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode, code_for
 from midfill_lsp.errors import LspError
 from midfill_lsp.version import VERSION
 
-SUBCOMMANDS = (serve, fill, model, demo, bench)
+SUBCOMMANDS = (serve, fill, model, demo, bench, train)
 
 
 class _Parser(argparse.ArgumentParser):

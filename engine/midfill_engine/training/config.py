@@ -1,0 +1,93 @@
+"""What a training run is told: one frozen value, checked once.
+
+Owns the numbers of the recipe and nothing that acts on them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from midfill_engine.errors import TrainingError
+from midfill_engine.worker.window import PREFIX_TOKENS, SUFFIX_TOKENS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """One run. Lengths are in tokens; a *group* is the holes of a window that share their end."""
+
+    corpus: Path  # folder written by `midfill train corpus`
+    out: Path  # checkpoints, adapters, log
+    adapter: Path | None = None  # where a fresh run starts from; without one, from the base
+    model: str = "embedded"  # a name or a directory
+
+    seed: int = 1
+    workers: int = 2  # processes of one thread each; a step's micro-batches are dealt out evenly
+    micro_batches: int = 4  # windows a step
+    groups: int = 16  # hole ends a window
+    starts: int = 3  # hole starts an end
+
+    window_tokens: int = PREFIX_TOKENS + 80  # a prefix, and room for the last holes
+    suffix_tokens: int = SUFFIX_TOKENS
+    canvas_lengths: tuple[int, ...] = (8, 12, 16, 24, 32, 48)
+    causal_share: float = 0.6  # of holes that are also seen by the causal view
+    causal_weight: float = 0.5  # of a causal token against a masked one
+    empty_weight: float = 0.1  # of an *empty* after the first
+
+    rank: int = 32
+    learning_rate: float = 3e-4
+    warmup_steps: int = 100
+    decay_from: int | None = None  # step at which a linear decay to a tenth begins
+    decay_steps: int = 1000
+    betas: tuple[float, float] = (0.9, 0.98)
+    weight_decay: float = 0.0
+    clip_norm: float = 1.0
+    average: float = 0.998  # of the weights that are kept
+
+    validate_every: int = 50
+    checkpoint_every: int = 25
+    validation_windows: int = 16
+    steps: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        if self.micro_batches % self.workers:
+            raise TrainingError("micro_batches must be a multiple of workers")
+        if max(self.canvas_lengths) + 1 > self.window_tokens:
+            raise TrainingError("a canvas does not fit the window")
+
+    @classmethod
+    def load(cls, path: Path) -> TrainConfig:
+        """Read a JSON object of field values; relative paths are taken from its folder.
+
+        Raises:
+            TrainingError: it cannot be read, has settings that are none, or they do not fit.
+        """
+        return cls(**read_settings(path, cls, paths=("corpus", "out", "adapter")))
+
+
+def read_settings(path: Path, cls: type[Any], paths: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of `cls` that a JSON file gives, those named in `paths` as paths.
+
+    Raises:
+        TrainingError: it is no JSON object, or what it gives are not the fields of `cls`.
+    """
+    try:
+        raw = dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError) as error:
+        raise TrainingError(f"{path} cannot be read: {error}") from error
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    if unknown := raw.keys() - fields.keys():
+        raise TrainingError(f"{path}: unknown settings {sorted(unknown)}")
+    needed = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
+    if missing := needed - raw.keys():
+        raise TrainingError(f"{path}: settings {sorted(missing)} are missing")
+    for name in paths:
+        if raw.get(name) is not None:
+            raw[name] = path.parent / raw[name]
+    if os.sep in raw.get("model", ""):
+        raw["model"] = str((path.parent / raw["model"]).absolute())
+    return {name: tuple(v) if isinstance(v, list) else v for name, v in raw.items()}

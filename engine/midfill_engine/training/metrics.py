@@ -1,0 +1,99 @@
+"""Sums from which losses are averaged: what training shows and what validation decides by.
+
+Owns the names of the figures. Every figure is (sum, weight), so that parts add up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from midfill_engine.model.vocabulary import EMPTY, MASK
+from midfill_engine.training.batches import MicroBatch
+from midfill_engine.training.passes import Losses
+
+Sums = dict[str, tuple[float, float]]
+
+
+def training_sums(losses: Losses, causal_weight: float) -> Sums:
+    """Losses by view, tokens learnt from, and the step's total weight."""
+    rows, weights, causal = losses.rows, losses.weights, losses.causal
+    masked = ~causal
+    shares = weights * (masked + causal * causal_weight)
+    return {
+        "masked": _mean(rows, weights * masked),
+        "causal": _mean(rows, weights * causal),
+        "hole_tokens": (float((weights == 1).sum()), 1.0),
+        "rows": (float(len(rows)), 1.0),
+        "weight": (float(shares.sum()), 1.0),
+    }
+
+
+def validation_sums(batch: MicroBatch, losses: Losses) -> Sums:
+    """Cross-entropies over kinds of rows.
+
+    masked: all weighted rows of the masked view; masked_full: everything masked; left_edge: the
+    first masked token where all before it is known; length: first empties; causal_token: without
+    the end; first_*: the hole's first token.
+    """
+    rows, weights = losses.rows.numpy(), losses.weights.numpy()
+    causal = losses.causal.numpy()
+    flags = np.concatenate(
+        [
+            _flags(canvas.ids, canvas.targets, canvas.weights)
+            for g in batch.groups
+            for canvas in g.canvases
+        ]
+    )
+    edge, full, first, empty = flags.T
+    token = (weights == 1) & ~empty
+    suffix = np.concatenate(
+        [
+            np.full(sum(w > 0 for w in c.weights), len(g.suffix) > 0)
+            for g in batch.groups
+            for c in g.canvases
+        ]
+    )
+    chosen = {
+        "masked": weights * ~causal,
+        "causal": weights * causal,
+        "masked_full": ~causal & full & token,
+        "masked_part": ~causal & ~full & token,
+        "left_edge": ~causal & edge & token,
+        "length": ~causal & empty & (weights == 1),
+        "first_masked": ~causal & full & first & token,
+        "first_causal": causal & first & token,
+        "causal_token": causal & token,
+        "causal_end": causal & empty,
+        "causal_token_no_suffix": causal & token & ~suffix,
+    }
+    python = "python" if batch.language == "python" else "other"
+    sums = {name: _mean(rows, which) for name, which in chosen.items()}
+    for name in ("masked", "causal_token", "left_edge"):
+        sums[f"{name}.{python}"] = sums[name]
+    return sums
+
+
+def added(left: Sums, right: Sums) -> Sums:
+    """The sums of both parts together."""
+    names = dict.fromkeys((*left, *right))
+    pairs = {n: (left.get(n, (0.0, 0.0)), right.get(n, (0.0, 0.0))) for n in names}
+    return {n: (a[0] + b[0], a[1] + b[1]) for n, (a, b) in pairs.items()}
+
+
+def means(sums: Sums) -> dict[str, float]:
+    """The averages, of those figures that have any weight."""
+    return {name: round(value / weight, 4) for name, (value, weight) in sums.items() if weight}
+
+
+def _flags(ids: list[int], targets: list[int], weights: list[float]) -> np.ndarray:
+    """[rows with a weight, 4]: left edge, all masked, first token, an empty."""
+    scored = [j for j, w in enumerate(weights) if w > 0]
+    masked = MASK in ids
+    full = masked and all(i == MASK for i in ids[1:])
+    table = [(masked and j == scored[0], full, j == 0, targets[j] == EMPTY) for j in scored]
+    return np.array(table, dtype=bool).reshape(-1, 4)
+
+
+def _mean(rows: Tensor | np.ndarray, weights: Tensor | np.ndarray) -> tuple[float, float]:
+    return float((rows * weights).sum()), float(weights.sum())

@@ -1,0 +1,122 @@
+"""Hand-written backward passes against plain autograd, largest differences printed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from midfill_engine.model.vocabulary import EMPTY, MASK
+from midfill_engine.training import elementwise, functions
+from midfill_engine.training.functions import (
+    LayerContext,
+    Visible,
+    adapted_linear,
+    add_norm,
+    canvas_attention,
+    head_loss,
+    swiglu,
+)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+def check(
+    name: str, ours: Tensor, reference: Tensor, inputs: list[Tensor], tolerance: float = 1e-4
+) -> None:
+    """Compare values and the gradients of a random projection."""
+    seed = torch.randn_like(reference)
+    got = torch.autograd.grad((ours * seed).sum(), inputs, retain_graph=True)
+    want = torch.autograd.grad((reference * seed).sum(), inputs, retain_graph=True)
+    for label, a, b in [
+        ("value", ours, reference),
+        *zip([f"d{i}" for i in range(len(inputs))], got, want, strict=True),
+    ]:
+        gap = (a - b).abs()
+        print(f"{name} {label}: max {gap.max():.2e} mean {gap.mean():.2e}")
+        assert gap.max() < tolerance
+
+
+def leaf(*shape: int) -> Tensor:
+    return torch.randn(shape, requires_grad=True)
+
+
+def test_adapted_linear() -> None:
+    x, weight = leaf(5, 8), torch.randn(9, 8)
+    a1, b1, a2, b2 = leaf(2, 8), leaf(6, 2), leaf(2, 8), leaf(3, 2)
+    reference = x @ weight.t() + 2 * torch.cat((x @ a1.t() @ b1.t(), x @ a2.t() @ b2.t()), 1)
+    check("linear", adapted_linear(x, weight, a1, b1, a2, b2), reference, [x, a1, b1, a2, b2])
+
+
+def test_add_norm() -> None:
+    x, y, weight = leaf(5, 8), leaf(5, 8), leaf(8)
+    total, norm = add_norm(x, y, weight, 1e-5)
+    z = x + y
+    reference = z * torch.rsqrt((z * z).mean(-1, keepdim=True) + 1e-5) * weight
+    check("norm", torch.cat((total, norm)), torch.cat((z, reference)), [x, y, weight])
+
+
+def test_swiglu() -> None:
+    both = leaf(5, 12)
+    gate, up = both.chunk(2, 1)
+    check("swiglu", swiglu(both), torch.nn.functional.silu(gate) * up, [both])
+
+
+def test_attention() -> None:
+    kv, g, size, rows, n, m = 2, 2, 8, 7, 5, 3
+    qkv = leaf(rows, (kv * g + 2 * kv) * size)
+    context = LayerContext(
+        *(torch.randn(kv, n, size) for _ in range(2)),
+        *(torch.randn(2, kv, m, size) for _ in range(2)),
+    )
+    spans = [(0, 4, 3, 5), (4, 7, 2, 4)]
+    seen = [torch.rand(e - s, m_ + n_ + e - s) < 0.7 for s, e, m_, n_ in spans]
+    angle = torch.rand(rows, 1, size // 2)
+    visible = Visible(
+        spans, [functions.bias_of(s, g, torch.float32) for s in seen], angle.cos(), angle.sin()
+    )
+
+    parts = qkv.view(rows, -1, size)
+    turned = elementwise.rotate(parts[:, : kv * g + kv], angle.cos(), angle.sin())
+    outs = []
+    for i, ((s, e, m_, n_), mask) in enumerate(zip(spans, seen, strict=True)):
+        k = torch.cat(
+            (
+                context.suffix_k[i, :, :m_],
+                context.prefix_k[:, :n_],
+                turned[s:e, kv * g :].transpose(0, 1),
+            ),
+            1,
+        )
+        v = torch.cat(
+            (
+                context.suffix_v[i, :, :m_],
+                context.prefix_v[:, :n_],
+                parts[s:e, kv * g + kv :].transpose(0, 1),
+            ),
+            1,
+        )
+        q = turned[s:e, : kv * g].transpose(0, 1)
+        o = torch.nn.functional.scaled_dot_product_attention(
+            q, k.repeat_interleave(g, 0), v.repeat_interleave(g, 0), mask
+        )
+        outs.append(o.transpose(0, 1).reshape(e - s, -1))
+    check("attention", canvas_attention(qkv, kv, context, visible), torch.cat(outs), [qkv])
+
+
+def test_head_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "_LOSS_ROWS", 4)
+    hidden, empty, head = leaf(10, 8), leaf(8), torch.randn(40, 8)
+    targets, weights = torch.randint(17, 40, (10,)), torch.rand(10)
+    targets[3] = EMPTY
+    total, rows = head_loss(hidden, empty, head, targets, weights)
+    keep = [i for i in range(40) if i != MASK]
+    full = head.clone()
+    full = torch.cat((full[:EMPTY], empty[None], full[EMPTY + 1 :]))[keep]
+    moved = targets - (targets > MASK).long()
+    reference = torch.nn.functional.cross_entropy(hidden @ full.t(), moved, reduction="none")
+    assert torch.allclose(rows, reference, atol=1e-5)
+    check("loss", total, (reference * weights).sum(), [hidden, empty])
