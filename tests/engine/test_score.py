@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from support.jobs import job_for
 
 from midfill_engine.model.embedded import EmbeddedModel
-from midfill_engine.worker.context import ContextPool
-from midfill_engine.worker.job import score_rows, texts_to_score
+from midfill_engine.worker.candidate import Candidate
+from midfill_engine.worker.context import SCRATCH_ROWS, ContextPool
+from midfill_engine.worker.job import in_passes, score_rows, texts_to_score
 from midfill_engine.worker.score import (
     FILL_WEIGHT,
     ScoredText,
@@ -91,3 +92,19 @@ def test_an_empty_fill_at_the_end_of_a_text_takes_no_row(tiny: EmbeddedModel) ->
     rows = score_rows(job, items)
     assert [item.text for item in items] == ["", "return"]
     assert len(rows.outputs) == sum(len(item.scored.ids) for item in items) > 0
+
+
+def test_many_long_candidates_are_read_equally_far(tiny: EmbeddedModel) -> None:
+    job = job_for(tiny, ContextPool(tiny.config, 1 << 30), "def f(n):", "\n    return n\n" * 20)
+    for number in range(30):
+        fill = tiny.vocabulary.encode(f" x{number} = [{'1, ' * (number % 7)}]")
+        candidate = Candidate.of_length(job.candidates[0].edges, "masked", len(fill))
+        candidate.ids, candidate.masked = fill, [False] * len(fill)
+        job.finished.append(candidate)
+    items = texts_to_score(job, tiny.vocabulary)
+    suffix_tokens = {len(item.scored.ids) - item.scored.fill_ids for item in items}
+    groups = in_passes(items)
+    assert suffix_tokens == {job.plan.suffix_tokens}
+    assert [item for group in groups for item in group] == items
+    assert len(groups) > 1
+    assert all(sum(len(i.scored.ids) for i in group) <= SCRATCH_ROWS for group in groups)

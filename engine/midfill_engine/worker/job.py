@@ -117,7 +117,7 @@ def score_rows(job: Job, items: Sequence[Scorable]) -> Rows:
 
 
 def texts_to_score(job: Job, vocabulary: Vocabulary) -> list[Scorable]:
-    """The finished candidates with distinct, whole texts, each cut to its share of one pass.
+    """The finished candidates with distinct, whole texts.
 
     A canvas too short for what its left edge demands has come to nothing.
     """
@@ -126,12 +126,24 @@ def texts_to_score(job: Job, vocabulary: Vocabulary) -> list[Scorable]:
         text = vocabulary.decode(candidate.tokens())
         if text is not None and not candidate.required:
             texts.setdefault(text, candidate)
-    room = SCRATCH_ROWS // max(len(texts), 1)
-    wanted = job.plan.suffix_tokens
+    wanted, suffix = job.plan.suffix_tokens, job.request.suffix
     return [
-        Scorable(c, text, scored_text(vocabulary, text, job.request.suffix, wanted, room))
-        for text, c in texts.items()
+        Scorable(candidate, text, scored_text(vocabulary, text, suffix, wanted, SCRATCH_ROWS))
+        for text, candidate in texts.items()
     ]
+
+
+def in_passes(items: Sequence[Scorable]) -> list[list[Scorable]]:
+    """The items in groups that fit one pass each. None is cut: all are read equally far."""
+    groups: list[list[Scorable]] = [[]]
+    room = SCRATCH_ROWS
+    for item in items:
+        if len(item.scored.ids) > room:
+            groups.append([])
+            room = SCRATCH_ROWS
+        groups[-1].append(item)
+        room -= len(item.scored.ids)
+    return groups
 
 
 def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:

@@ -29,6 +29,7 @@ from midfill_engine.worker.job import (
     commit_step,
     confidence,
     denoise_rows,
+    in_passes,
     make_result,
     plan_candidates,
     score_rows,
@@ -273,11 +274,7 @@ class Scheduler:
         if run.deadline - started < self._score_s:
             self._score_s /= 2  # an estimate that is never checked must not stand for ever
             return [confidence(item.candidate) for item in items]
-        hidden = _run_rows(model.run_base, [score_rows(run.job, items)])
-        targets = torch.tensor([i for item in items for i in item.scored.ids])
-        chosen = token_log_probabilities(model.base_logits(hidden), targets)
-        parts = torch.split(chosen, [len(item.scored.ids) for item in items])
-        scores = [noisy_channel(i.scored, part) for i, part in zip(items, parts, strict=True)]
+        scores = [s for group in in_passes(items) for s in _score_pass(model, run.job, group)]
         self._score_s = time.monotonic() - started
         run.spent(self._score_s, "score_ms")
         return scores
@@ -313,6 +310,15 @@ def _encode(model: EmbeddedModel, work: Sequence[tuple[list[int], Segment]]) -> 
     ids = [i for part, _ in work for i in part]
     positions = [s.write - ORIGIN + i for _, s in work for i in range(s.rows)]
     model.run_base(ids, torch.tensor(positions), [segment for _, segment in work])
+
+
+def _score_pass(model: EmbeddedModel, job: Job, items: Sequence[Scorable]) -> list[float]:
+    """The noisy-channel score of each item, in one pass of the base."""
+    hidden = _run_rows(model.run_base, [score_rows(job, items)])
+    targets = torch.tensor([i for item in items for i in item.scored.ids])
+    chosen = token_log_probabilities(model.base_logits(hidden), targets)
+    parts = torch.split(chosen, [len(item.scored.ids) for item in items])
+    return [noisy_channel(i.scored, part) for i, part in zip(items, parts, strict=True)]
 
 
 def _run_rows(
