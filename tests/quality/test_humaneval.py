@@ -1,7 +1,7 @@
 """What the embedded model gets right of HumanEval single-line infilling.
 
 Three ways to fill the same holes: (a) the base left to right, blind to the suffix; (b) one masked
-draft; (c) ranked drafts. `make quality` takes 100 holes and prints the table.
+draft; (c) ranked drafts. `make quality` takes 100 holes at every quality and prints the table.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def test_ranked_drafts_beat_the_base(
     print(f"\n{len(holes)} holes                exact  pass@1  steps  tokens/step  p50 ms")
     print(f"(a) base, left to right   {share(holes, blind, exact):6.1%}  {base:6.1%}")
     with filler_for(model) as filler:
-        ranked = {q: tally(filler, holes, q) for q in ("fast", "balanced", "best")}
+        qualities = request.config.getoption("--qualities").split(",")
+        ranked = {q: tally(filler, holes, q) for q in qualities}
         one = replace(plan.PLANS["balanced"], masked_lengths=(16,), causal_length=0)
         monkeypatch.setitem(plan.PLANS, "balanced", one)
         masked = tally(filler, holes, "balanced")
@@ -56,7 +57,7 @@ def test_ranked_drafts_beat_the_base(
             f"{label:24}  {row.exact:6.1%}  {row.passed:6.1%}  {row.steps:5.1f}"
             f"  {row.tokens_per_step:11.2f}  {row.ms:6.0f}"
         )
-    assert ranked["best"].passed > base
+    assert ranked["balanced"].passed > base
 
 
 def tally(filler: Filler, holes: list[Hole], quality: plan.Quality) -> Tally:
