@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# As the worker has it, for tests that run the model in their own process: see docs/log.md.
+export GOMP_SPINCOUNT := 10000
+
 .PHONY: demo test check bench quality setup model
 
 demo: model
