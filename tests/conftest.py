@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from support.tiny_model import write_tiny_model
 
+from midfill_engine.paths import model_dir
+
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -25,3 +27,12 @@ def private_dirs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("MIDFILL_CACHE_DIR", str(root / "cache"))
     yield root
     shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def embedded_dir() -> Path:
+    """Where the embedded model lies. A test that asks for it is skipped where there is none."""
+    directory = model_dir("embedded")
+    if not directory.is_dir():
+        pytest.skip("the embedded model has not been fetched: midfill model fetch embedded")
+    return directory

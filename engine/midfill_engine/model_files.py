@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,15 @@ from midfill_engine.errors import ModelCorrupt, ModelMissing, ModelUnsupported
 from midfill_engine.tensor_file import Float32, TensorFile, open_tensor_file
 
 WEIGHTS, TOKENIZER, CONFIG = "base.safetensors", "tokenizer.json", "config.json"
+PROJECTIONS: Final[Mapping[str, str]] = {  # by the adapter's letter: transformers' name
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "o": "self_attn.o_proj",
+    "g": "mlp.gate_proj",
+    "u": "mlp.up_proj",
+    "d": "mlp.down_proj",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +209,16 @@ def _linears(config: ModelConfig) -> dict[str, tuple[str, int, int]]:
     """By the adapter's letter: transformers' name, outputs, inputs."""
     d, mlp = config.hidden_size, config.intermediate_size
     q, kv = (n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads))
-    return {
-        "q": ("self_attn.q_proj", q, d),
-        "k": ("self_attn.k_proj", kv, d),
-        "v": ("self_attn.v_proj", kv, d),
-        "o": ("self_attn.o_proj", d, q),
-        "g": ("mlp.gate_proj", mlp, d),
-        "u": ("mlp.up_proj", mlp, d),
-        "d": ("mlp.down_proj", d, mlp),
+    sizes = {
+        "q": (q, d),
+        "k": (kv, d),
+        "v": (kv, d),
+        "o": (d, q),
+        "g": (mlp, d),
+        "u": (mlp, d),
+        "d": (d, mlp),
     }
+    return {letter: (name, *sizes[letter]) for letter, name in PROJECTIONS.items()}
 
 
 def _weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:

@@ -19,7 +19,6 @@ from midfill_engine.model.slab import Slab
 from midfill_engine.model.transformer import Segment
 from midfill_engine.model.vocabulary import END_OF_TEXT, MASK
 from midfill_engine.model_files import load_weights
-from midfill_engine.paths import model_dir
 from midfill_engine.worker.context import ORIGIN, Context, ContextPool
 from midfill_engine.worker.job import Job, denoise_rows, score_rows, texts_to_score
 from midfill_engine.worker.score import token_log_probabilities
@@ -70,13 +69,10 @@ def test_base_equals_transformers(tiny: EmbeddedModel, tiny_model: Path) -> None
 
 @pytest.mark.embedded
 @torch.inference_mode()
-def test_the_embedded_base_equals_transformers() -> None:
-    directory = model_dir("embedded")
-    if not directory.is_dir():
-        pytest.skip("the embedded model has not been fetched: midfill model fetch embedded")
+def test_the_embedded_base_equals_transformers(embedded_dir: Path) -> None:
     model = EmbeddedModel.load("embedded", "float32")
     ids = model.vocabulary.encode(PREFIX + SUFFIX)
-    output = reference(directory)(torch.tensor([ids]), output_hidden_states=True)
+    output = reference(embedded_dir)(torch.tensor([ids]), output_hidden_states=True)
     hidden = plain_pass(model, ids)
     assert largest("embedded hidden states", hidden, output.hidden_states[-1][0]) < BOUND
     assert torch.equal(model.base_logits(hidden).argmax(1), output.logits[0].argmax(1))

@@ -17,10 +17,13 @@ from support.left_to_right import greedy_line
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.linear import best_format
-from midfill_engine.paths import model_dir
 from midfill_engine.worker import plan
 
-pytestmark = [pytest.mark.embedded, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.embedded,
+    pytest.mark.timeout(3600),
+    pytest.mark.usefixtures("embedded_dir"),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,6 @@ class Tally:
 def test_ranked_drafts_beat_the_base(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not model_dir("embedded").is_dir():
-        pytest.skip("the embedded model has not been fetched: midfill model fetch embedded")
     model = EmbeddedModel.load("embedded", best_format())
     holes = load_holes(request.config.getoption("--holes"))
     blind = [greedy_line(model, hole.before) for hole in holes]

@@ -17,7 +17,13 @@ from midfill_engine.model.linear import Linear, WeightFormat, make_linear
 from midfill_engine.model.slab import Slab
 from midfill_engine.model.transformer import LayerWeights, Segment, Weights, forward
 from midfill_engine.model.vocabulary import EMPTY, END_OF_TEXT, MASK, Vocabulary
-from midfill_engine.model_files import ModelConfig, load_adapter, load_weights, read_config
+from midfill_engine.model_files import (
+    PROJECTIONS,
+    ModelConfig,
+    load_adapter,
+    load_weights,
+    read_config,
+)
 from midfill_engine.paths import adapter_path, model_dir
 
 
@@ -128,14 +134,3 @@ def _assemble(
         return make_linear(torch.cat([matrices[letter] for letter in letters]), weights)
 
     return LayerWeights(norms[0], linear("qkv"), linear("o"), norms[1], linear("gu"), linear("d"))
-
-
-PROJECTIONS = {
-    "q": "self_attn.q_proj",
-    "k": "self_attn.k_proj",
-    "v": "self_attn.v_proj",
-    "o": "self_attn.o_proj",
-    "g": "mlp.gate_proj",
-    "u": "mlp.up_proj",
-    "d": "mlp.down_proj",
-}

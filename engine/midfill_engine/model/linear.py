@@ -29,11 +29,6 @@ class Linear(Protocol):
         """Rows of W as float32: ids [N] → [N, in]. A tied head is the embedding, too."""
         ...
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        ...
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FloatLinear:
@@ -46,10 +41,6 @@ class FloatLinear:
 
     def rows(self, ids: Tensor) -> Tensor:
         return self.weight[ids]
-
-    @property
-    def nbytes(self) -> int:
-        return self.weight.nbytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,10 +62,6 @@ class Int8Linear:
 
     def rows(self, ids: Tensor) -> Tensor:
         return self.quantized[ids].float() * self.scales[ids, None]
-
-    @property
-    def nbytes(self) -> int:
-        return self.quantized.nbytes + self.packed.nbytes + self.scales.nbytes
 
 
 def make_linear(weight: Tensor, weights: WeightFormat, *, keep_rows: bool = False) -> Linear:

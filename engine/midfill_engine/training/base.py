@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from midfill_engine.model.embedded import PROJECTIONS
-from midfill_engine.model_files import ModelConfig, load_weights, read_config
+from midfill_engine.model_files import PROJECTIONS, ModelConfig, load_weights, read_config
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,12 +134,12 @@ class Candidate:
                 self._set(position, *guess, vocabulary)
 
     def tokens(self) -> list[int]:
-        """The fill's ids: everything before the first empty. Only of a done candidate."""
+        """Everything before the first empty; of a done candidate, the fill's ids."""
         return self.ids[: self.ids.index(EMPTY)] if EMPTY in self.ids else self.ids
 
     def draft(self, vocabulary: Vocabulary) -> Draft:
         """The canvas as it may be shown, without empties."""
-        shown = self.ids[: self.ids.index(EMPTY)] if EMPTY in self.ids else self.ids
+        shown = self.tokens()
         pieces = tuple(None if i == MASK else vocabulary.piece(i) for i in shown)
         return Draft(pieces, tuple(self.confidences[: len(shown)]))
 

@@ -11,6 +11,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from midfill_lsp.cli.arguments import positive
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
     sub.add_argument("--pace", choices=[*_PACES, "both"], default="both", help="default: both")
     sub.add_argument(
         "--characters",
-        type=_positive,
+        type=positive("characters", most_digits=6),
         default=_CHARACTERS,
         metavar="N",
         help=f"how many are typed at each pace; default: {_CHARACTERS}",
@@ -206,9 +207,3 @@ def _percent(share: float | None) -> str:
 
 def _decimal(value: float | None) -> str:
     return _NOTHING if value is None else f"{value:.1f}"
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:7]) > 0 and len(text) < 7):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of characters")
-    return int(text)

@@ -9,10 +9,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from midfill_lsp.cli.arguments import place_range
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 
 if TYPE_CHECKING:
-    from midfill_lsp.cli.places import Place
     from midfill_lsp.cli.screen import Screen
     from midfill_lsp.cli.source import Source
     from midfill_lsp.replay.cutting import Cut
@@ -39,7 +39,7 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
     sub.add_argument("--file", metavar="FILE", help="default: a Python file of midfill's own")
     sub.add_argument(
         "--range",
-        type=_range,
+        type=place_range,
         action="append",
         metavar="L:C-L:C",
         help="a hole, as for `midfill fill`; may be given again; goes with --file",
@@ -127,12 +127,3 @@ async def _complete(editor: "Editor", cut: "Cut") -> str | None:
 async def _fill_selection(editor: "Editor", cut: "Cut") -> str | None:
     """Have the server fill the selection and apply it. None, or why it did not."""
     return await editor.fill(cut.start, cut.end)
-
-
-def _range(text: str) -> "tuple[Place, Place]":
-    from midfill_lsp.cli.places import parse_range
-
-    try:
-        return parse_range(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error

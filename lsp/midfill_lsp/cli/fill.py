@@ -6,18 +6,16 @@ Owns the subcommand's arguments, and the way from a file to a fill. How the resu
 
 import argparse
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
+from midfill_lsp.cli.arguments import one_place, place_range, positive
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 
 if TYPE_CHECKING:
     from midfill_engine.protocol import FillRequest, FillResult
     from midfill_infill import Hole
-    from midfill_lsp.cli.places import Place
     from midfill_lsp.cli.source import Source
 
-T = TypeVar("T")
 _QUALITIES: Final = ("fast", "balanced", "best")
 _DEADLINE_MS: Final = 10_000
 _MAX_TOKENS: Final = 64
@@ -42,8 +40,8 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
     )
     sub.add_argument("file", metavar="FILE", help="the file; - reads stdin")
     place = sub.add_mutually_exclusive_group(required=True)
-    place.add_argument("--at", type=_at, metavar="LINE:COL", help="fill at a cursor")
-    place.add_argument("--range", type=_range, metavar="L:C-L:C", help="fill a selection")
+    place.add_argument("--at", type=one_place, metavar="LINE:COL", help="fill at a cursor")
+    place.add_argument("--range", type=place_range, metavar="L:C-L:C", help="fill a selection")
     show = sub.add_mutually_exclusive_group()
     show.add_argument("--diff", action="store_true", help="print a unified diff instead")
     show.add_argument("--write", action="store_true", help="change FILE instead; not with -")
@@ -51,7 +49,7 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
     sub.add_argument("--quality", choices=_QUALITIES, default="balanced", help="default: balanced")
     sub.add_argument(
         "--deadline-ms",
-        type=_positive,
+        type=positive("milliseconds", most_digits=8),
         default=_DEADLINE_MS,
         metavar="N",
         help=f"then take the best draft so far; default: {_DEADLINE_MS}",
@@ -133,28 +131,3 @@ def _language(language_id: str | None, source: "Source") -> str | None:
 def _no_fill(source: "Source", reason: str) -> int:
     sys.stderr.write(f"midfill: {source.shown_name}: no fill: {reason}\n")
     return ExitCode.NO_FILL
-
-
-def _at(text: str) -> "Place":
-    from midfill_lsp.cli.places import parse_place
-
-    return _parsed(parse_place, text)
-
-
-def _range(text: str) -> "tuple[Place, Place]":
-    from midfill_lsp.cli.places import parse_range
-
-    return _parsed(parse_range, text)
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < 9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds")
-    return int(text)
-
-
-def _parsed(parse: Callable[[str], T], text: str) -> T:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error

@@ -14,7 +14,6 @@ from tokenizers import Tokenizer
 from midfill_engine.convert import convert_gguf
 from midfill_engine.errors import ModelUnsupported
 from midfill_engine.model_files import check_model, load_weights, read_config
-from midfill_engine.paths import model_dir
 from midfill_engine.progress import silent
 
 TEXTS = [
@@ -37,14 +36,6 @@ def converted(sample, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tokenizer(converted: Path) -> Tokenizer:
     return Tokenizer.from_file(str(converted / "tokenizer.json"))
-
-
-@pytest.fixture(scope="module")
-def embedded() -> Path:
-    directory = model_dir("embedded")
-    if not directory.exists():
-        pytest.skip("the embedded model is not in the cache (midfill model fetch embedded)")
-    return directory
 
 
 def test_weights_are_bit_equal_to_the_dequantized_gguf(sample, converted: Path) -> None:
@@ -115,8 +106,8 @@ def test_a_model_of_another_architecture(tmp_path: Path) -> None:
         convert_gguf(path, tmp_path, "", silent)
 
 
-def test_the_embedded_model_is_whole(embedded: Path) -> None:
-    config = check_model(embedded)
+def test_the_embedded_model_is_whole(embedded_dir: Path) -> None:
+    config = check_model(embedded_dir)
     assert (config.hidden_size, config.num_hidden_layers, config.vocab_size) == (576, 30, 49152)
 
 
@@ -128,6 +119,6 @@ def test_the_embedded_model_is_whole(embedded: Path) -> None:
         ("\n    1", ["ĊĠĠĠ", "Ġ", "1"]),
     ],
 )
-def test_tokens_of_the_embedded_model(embedded: Path, text: str, tokens: list[str]) -> None:
-    tokenizer = Tokenizer.from_file(str(embedded / "tokenizer.json"))
+def test_tokens_of_the_embedded_model(embedded_dir: Path, text: str, tokens: list[str]) -> None:
+    tokenizer = Tokenizer.from_file(str(embedded_dir / "tokenizer.json"))
     assert tokenizer.encode(text, add_special_tokens=False).tokens == tokens
