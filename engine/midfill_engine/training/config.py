@@ -27,6 +27,7 @@ class TrainConfig:
 
     seed: int = 1
     workers: int = 2  # processes of one thread each; a step's micro-batches are dealt out evenly
+    compile: bool = False  # the elementwise functions; a third faster, needs a C++ compiler
     micro_batches: int = 4  # windows a step
     groups: int = 16  # hole ends a window
     starts: int = 3  # hole starts an end

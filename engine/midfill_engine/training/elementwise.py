@@ -1,12 +1,24 @@
 """Elementwise work between the products of matrices, and its gradients.
 
-Owns small pure functions that compute in float32 and give back the dtype they were given.
+Owns small pure functions that compute in float32 and give back the dtype they were given. One
+operation at a time they cost as much as the products; `compile_all` makes a loop of each.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+_COMPILED = ("add_norm", "add_norm_backward", "swiglu", "swiglu_backward", "rotate", "cross_entropy")
+
+
+def compile_all() -> None:
+    """Replace the functions of this module by compiled ones, for any number of rows.
+
+    For the rest of this process. Needs a C++ compiler on a CPU; the first calls take a minute.
+    """
+    for name in _COMPILED:
+        globals()[name] = torch.compile(globals()[name], dynamic=True)
 
 
 def add_norm(x: Tensor, y: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:

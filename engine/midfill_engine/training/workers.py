@@ -17,7 +17,7 @@ import torch.multiprocessing as multiprocessing
 from torch import Tensor
 
 from midfill_engine.errors import TrainingError
-from midfill_engine.training import adapter
+from midfill_engine.training import adapter, elementwise
 from midfill_engine.training.base import Base
 from midfill_engine.training.batches import Batches
 from midfill_engine.training.config import TrainConfig
@@ -147,6 +147,8 @@ def _serve(
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+    if trainee.config.compile:
+        elementwise.compile_all()
     while True:
         try:
             job = pipe.recv()
