@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import itertools
 import logging
 import os
 import socket
@@ -38,7 +39,8 @@ from midfill_engine.protocol import (
     encode,
     read_message,
 )
-from midfill_engine.worker.scheduler import Scheduler, Ticket
+from midfill_engine.worker.scheduler import Scheduler
+from midfill_engine.worker.turns import Ticket
 
 LINGER_S: Final = 2.0  # how long the worker waits for another client after the last one
 FIRST_CLIENT_S: Final = 30.0  # and for the first
@@ -89,6 +91,7 @@ class _Worker:
         self.model = model
         self.weights = weights
         self.clients = 0
+        self.numbers = itertools.count(1)  # one for each connection
         self._changed = asyncio.Event()
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -142,6 +145,7 @@ class _Connection:
     def __init__(self, worker: _Worker, writer: asyncio.StreamWriter) -> None:
         self._worker = worker
         self._writer = writer
+        self._number = next(worker.numbers)
         self._pending: dict[int, Ticket] = {}
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -188,9 +192,10 @@ class _Connection:
         def answer(message: DraftEvent | FillResult | Failure) -> None:
             self._answer(ticket, message)
 
-        ticket = Ticket(request, self._from_thread(answer))
+        scheduler = self._worker.scheduler
+        ticket = Ticket(request, self._from_thread(answer), scheduler.clock(), self._number)
         self._pending[request.request_id] = ticket
-        self._worker.scheduler.submit(ticket)
+        scheduler.submit(ticket)
 
     def _answer(self, ticket: Ticket, message: DraftEvent | FillResult | Failure) -> None:
         """Pass on what the scheduler says, unless the request has been answered already."""
