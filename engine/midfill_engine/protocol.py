@@ -4,7 +4,8 @@ Owns the wire format and its version. Knows nothing of sockets, models or editor
 
 A frame is a 4-byte big-endian length followed by a msgpack array `[tag, fields…]`, with the fields
 in the order of the dataclass. One connection carries any number of requests at once, told apart
-by `request_id`, which the client chooses. Every `FillRequest` is answered by exactly one
+by `request_id`, which the client chooses. `Hello` and `Welcome` are the same in every version, so
+that two of different versions can say so. Every `FillRequest` is answered by exactly one
 `FillResult` or `Failure`; before it, any number of `DraftEvent`s.
 """
 
@@ -18,7 +19,7 @@ from cattrs import Converter, UnstructureStrategy
 
 from midfill_engine.errors import ProtocolError
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
 _SURROGATES: Final = "surrogatepass"  # an editor's text may hold halves of characters
@@ -29,9 +30,10 @@ QUALITIES: Final[tuple[Quality, ...]] = ("fast", "balanced", "best")
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First message of a client."""
+    """First message of a client. A worker of another version or build serves it nothing."""
 
     version: int
+    build: str  # tells code apart that has the same version
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,10 @@ class Welcome:
     """First answer of a worker."""
 
     version: int
+    build: str  # of whoever started the worker
     worker_pid: int
     model: str  # name or directory of the model it serves
+    others: int  # other clients it serves; a worker of another build goes if it has none
 
 
 @dataclass(frozen=True, slots=True)

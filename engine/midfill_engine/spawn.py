@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from midfill_engine.endpoint import build
 from midfill_engine.errors import WorkerUnavailable
 from midfill_engine.paths import cache_dir, log_dir
 
@@ -30,7 +31,7 @@ _ENVIRONMENT: Final = {
 
 
 def spawn_worker(model: str, weights: str, endpoint: Path) -> None:
-    """Start a worker and return once it listens at `endpoint`.
+    """Start a worker and return once one listens at `endpoint`, it or one that was faster.
 
     Raises:
         WorkerUnavailable: it did not come up; the message ends with its last words.
@@ -47,6 +48,7 @@ def spawn_worker(model: str, weights: str, endpoint: Path) -> None:
     command = [
         sys.executable, "-I", "-c", code, "\x1f".join([root, *beside]),
         "--model", model, "--weights", weights, "--endpoint", str(endpoint),
+        "--build", build(),
     ]  # fmt: skip
     log = _open_log()
     try:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from midfill_engine.errors import EngineError, ModelError
+from midfill_engine.errors import EngineError, ModelError, WorkerOutdated
 from midfill_engine.protocol import DraftEvent, FillRequest, FillResult
 from midfill_lsp import pygls_fixes
 from midfill_lsp.documents import Document, Documents
@@ -132,6 +132,8 @@ class MidfillServer(LanguageServer):
         self.log(f"no fill: {type(error).__name__}: {error}")
         if isinstance(error, ModelError):
             self.tell_once(f"midfill: {advice(error, self.settings.model)}")
+        elif isinstance(error, WorkerOutdated):
+            self.tell_once(f"midfill: {error}")
         elif asked_for:
             self.tell(f"midfill: {error}")
 

@@ -50,15 +50,31 @@ _LOG: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-async def serve(listener: socket.socket, model: str, weights: str) -> None:
-    """Serve clients until the last one has been gone for a while."""
+async def serve(
+    listener: socket.socket,
+    model: str,
+    weights: str,
+    build: str,
+    on_retire: Callable[[], object],
+) -> None:
+    """Serve clients until the last one has been gone for a while.
+
+    A client of another build than `build` has the worker retire, if no other needs it: it listens
+    no more, and `on_retire` is called before the client is told.
+    """
     torch.set_num_threads(_cores())
     held: WeightFormat = best_format() if weights == "auto" else cast(WeightFormat, weights)
     scheduler = Scheduler(lambda: _load(model, held))
     thread = threading.Thread(target=scheduler.run, name="model")
     thread.start()
-    worker = _Worker(scheduler, model, held)
+    worker = _Worker(scheduler, model, held, build)
     server = await asyncio.start_unix_server(worker.handle, sock=listener)
+
+    def retire() -> None:
+        server.close()
+        on_retire()
+
+    worker.retire = retire
     try:
         await worker.until_unneeded()
     finally:
@@ -86,11 +102,17 @@ def _load(model: str, weights: WeightFormat) -> EmbeddedModel:
 class _Worker:
     """What all connections share."""
 
-    def __init__(self, scheduler: Scheduler, model: str, weights: WeightFormat) -> None:
+    def __init__(
+        self, scheduler: Scheduler, model: str, weights: WeightFormat, build: str
+    ) -> None:
         self.scheduler = scheduler
         self.model = model
         self.weights = weights
-        self.clients = 0
+        self.build = build
+        self.retire: Callable[[], None] = lambda: None
+        self.clients = 0  # connections, welcome or not
+        self.welcomed = 0  # clients of our build
+        self._retired = False
         self.numbers = itertools.count(1)  # one for each connection
         self._changed = asyncio.Event()
 
@@ -111,8 +133,19 @@ class _Worker:
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
+    def greet(self, hello: Hello) -> Welcome:
+        """The answer to a client's hello. Whom nobody needs, and this one cannot use, goes."""
+        if not self.suits(hello) and not self.welcomed and not self._retired:
+            self._retired = True
+            self.retire()
+        return Welcome(PROTOCOL_VERSION, self.build, os.getpid(), self.model, self.welcomed)
+
+    def suits(self, hello: Hello) -> bool:
+        """Whether the client speaks our protocol and is of our build."""
+        return (hello.version, hello.build) == (PROTOCOL_VERSION, self.build)
+
     async def until_unneeded(self) -> None:
-        """Return when no client has been there for `LINGER_S`."""
+        """Return when no client has been there for `LINGER_S`, or none is left after retiring."""
         patience = FIRST_CLIENT_S
         while True:
             self._changed.clear()
@@ -121,7 +154,7 @@ class _Worker:
             except TimeoutError:
                 if not self.clients:
                     return
-            patience = LINGER_S
+            patience = 0 if self._retired else LINGER_S
 
     def status(self, request_id: int) -> StatusResult:
         """How the worker is now."""
@@ -159,11 +192,15 @@ class _Connection:
             return
         if not isinstance(hello, Hello):
             raise ProtocolError("it did not say hello first")
-        self._send(Welcome(PROTOCOL_VERSION, os.getpid(), self._worker.model))
-        if hello.version != PROTOCOL_VERSION:
-            raise ProtocolError(f"it speaks version {hello.version}, not {PROTOCOL_VERSION}")
-        while (message := await read_message(reader)) is not None:
-            self._receive(message)
+        self._send(self._worker.greet(hello))
+        if not self._worker.suits(hello):
+            raise ProtocolError(f"it is of version {hello.version}, build {hello.build}")
+        self._worker.welcomed += 1
+        try:
+            while (message := await read_message(reader)) is not None:
+                self._receive(message)
+        finally:
+            self._worker.welcomed -= 1
 
     def abandon(self) -> None:
         """Nobody will read the answers."""
