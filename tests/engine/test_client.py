@@ -94,7 +94,8 @@ def clients(private_dirs: Path) -> Callable[..., object]:
             assert task is not None
             tasks.add(task)
             try:
-                if await read_message(reader) == Hello(PROTOCOL_VERSION, build()) and welcome is not None:
+                hello = await read_message(reader)
+                if hello == Hello(PROTOCOL_VERSION, build()) and welcome is not None:
                     writer.write(welcome)
                     await behave(Link(reader, writer))
             except ConnectionError:
@@ -167,7 +168,7 @@ async def test_a_worker_that_does_not_welcome_us(clients, welcome: bytes | None)
 async def test_a_worker_of_another_version_that_serves_others_is_reported(clients, other) -> None:
     welcome = encode(replace(WELCOME, worker_pid=4321, others=2, **other))
     async with clients(stand_still, welcome) as client:
-        with pytest.raises(WorkerOutdated, match="2 other client.*kill 4321"):
+        with pytest.raises(WorkerOutdated, match=r"2 other client.*kill 4321"):
             await client.fill(request_for())
 
 

@@ -245,7 +245,10 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001 - the worker outlives any one pass
                 self._abort(arrivals, error)
         for run in arrivals:
-            run.spent(self.clock() - started, "encode_ms")
+            began = max(started, run.ticket.received)
+            queue_ms = 1000 * (began - run.ticket.received)
+            run.job.stats = replace(run.job.stats, queue_ms=queue_ms)
+            run.spent(self.clock() - began, "encode_ms")
 
     def _start(
         self, model: EmbeddedModel, ticket: Ticket
@@ -256,7 +259,6 @@ class Scheduler:
         candidates = plan_candidates(model.vocabulary, request)
         context, reused = self._pool.acquire(window)
         job = start_job(request, window, context, reused, candidates)
-        job.stats = replace(job.stats, queue_ms=1000 * (self.clock() - ticket.received))
         run = _Run(ticket, job)
         self._runs.append(run)
         return run, context.open(window)

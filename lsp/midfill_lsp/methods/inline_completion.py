@@ -16,6 +16,7 @@ from midfill_infill import Edit, build_canvas, hole_at
 from midfill_lsp.documents import Document
 from midfill_lsp.filling import Candidate, Judged, judged, request_for
 from midfill_lsp.languages import language_of
+from midfill_lsp.laps import Laps
 from midfill_lsp.server import MidfillServer
 from midfill_lsp.settings import Settings
 
@@ -41,6 +42,7 @@ async def inline_completion(
 async def _items(
     ls: MidfillServer, document: Document, params: types.InlineCompletionParams
 ) -> list[types.InlineCompletionItem]:
+    laps = Laps()
     caret = document.offset(params.position)
     settings = ls.settings
     rest = ls.typed_through.rest(document, caret, settings) if _is_unbidden(params) else None
@@ -54,19 +56,22 @@ async def _items(
     effort = settings.invoked if _is_invoked(params) else settings.automatic
     request = request_for(canvas, effort, want_drafts=settings.drafts)
     msg_id = ls.protocol.msg_id
+    laps.end("canvas")
     try:
         result = await ls.engine.fill(request, on_draft=_draft_sender(ls, document))
     except EngineError as error:
         ls.engine_failed(error)
         return []
+    laps.end("engine")
     if not ls.documents.is_current(document):
         return []
     shown, reason = _shown(judged(result, document.text, canvas), document, params, settings)
+    laps.end("filters")
     if reason is not None:
         ls.log(f"no fill: {reason}")
     if settings.stats:
         confidence = shown[0].fill.confidence if shown else None
-        ls.send_stats(document, msg_id, result, confidence, reason)
+        ls.send_stats(document, msg_id, result, confidence, reason, laps)
     if shown and _is_unbidden(params):
         ls.typed_through.keep(document, shown[0].edit, settings)
     return [_item(candidate.edit, document) for candidate in shown]
