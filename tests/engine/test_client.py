@@ -20,7 +20,13 @@ from midfill_engine import client as client_module
 from midfill_engine import errors
 from midfill_engine.client import EngineClient
 from midfill_engine.endpoint import build, endpoint_for
-from midfill_engine.errors import EngineError, ProtocolError, WorkerLost, WorkerOutdated, WorkerUnavailable
+from midfill_engine.errors import (
+    EngineError,
+    ProtocolError,
+    WorkerLost,
+    WorkerOutdated,
+    WorkerUnavailable,
+)
 from midfill_engine.protocol import (
     PROTOCOL_VERSION,
     Cancel,

@@ -156,7 +156,7 @@ def test_clients_at_once(
         assert load["steps_per_second"] > load["fills_per_second"] > 0
         assert load["to_answer"]["p95_ms"] >= load["to_answer"]["p50_ms"] > 0
     assert main(["bench", "--model", str(tiny_model), *arguments]) == 0
-    assert "answered otherwise than alone" in capsys.readouterr().out
+    assert "unlike alone" in capsys.readouterr().out
 
 
 def test_what_cannot_be_measured(

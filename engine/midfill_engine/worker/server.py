@@ -102,9 +102,7 @@ def _load(model: str, weights: WeightFormat) -> EmbeddedModel:
 class _Worker:
     """What all connections share."""
 
-    def __init__(
-        self, scheduler: Scheduler, model: str, weights: WeightFormat, build: str
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, model: str, weights: WeightFormat, build: str) -> None:
         self.scheduler = scheduler
         self.model = model
         self.weights = weights

@@ -243,7 +243,9 @@ def _show_crowd(report: CrowdReport) -> None:
     worker, cache = (
         f"{s / 1e6:.0f} MB" for s in (report.worker_rss_bytes, report.worker_cache_bytes)
     )
-    console.print(f"\nmemory: worker {worker}, of which cached contexts {cache}")
+    console.print("\nleast: fills of the client that got fewest, of a fair share")
+    console.print("unlike alone: answers that differ from those to one client")
+    console.print(f"memory: worker {worker}, of which cached contexts {cache}")
     console.print(f"worker: {report.weights} weights, {report.threads} threads")
 
 
@@ -251,11 +253,11 @@ _CROWD_HEADINGS: Final = (
     "clients",
     "fills/s",
     "steps/s",
-    "to answer, p50",
+    "answer p50",
     "p95",
-    "least of a fair share",
+    "least",
     "reused",
-    "answered otherwise than alone",
+    "unlike alone",
 )
 _STAGES: Final = (
     ("editor", "  from and to the editor"),
