@@ -20,13 +20,7 @@ from midfill_engine import client as client_module
 from midfill_engine import errors
 from midfill_engine.client import EngineClient
 from midfill_engine.endpoint import build, endpoint_for
-from midfill_engine.errors import (
-    EngineError,
-    ProtocolError,
-    WorkerLost,
-    WorkerOutdated,
-    WorkerUnavailable,
-)
+from midfill_engine.errors import EngineError, ProtocolError, WorkerLost, WorkerUnavailable
 from midfill_engine.protocol import (
     PROTOCOL_VERSION,
     Cancel,
@@ -174,7 +168,7 @@ async def test_a_worker_that_does_not_welcome_us(clients, welcome: bytes | None)
 async def test_a_worker_of_another_version_that_serves_others_is_reported(clients, other) -> None:
     welcome = encode(replace(WELCOME, worker_pid=4321, others=2, **other))
     async with clients(stand_still, welcome) as client:
-        with pytest.raises(WorkerOutdated, match=r"2 other client.*kill 4321"):
+        with pytest.raises(errors.WorkerOutdated, match=r"2 other client.*kill 4321"):
             await client.fill(request_for())
 
 
@@ -400,17 +394,3 @@ async def test_a_runtime_directory_that_cannot_be_used(private_dirs: Path, obsta
     client = EngineClient(model=MODEL)
     with pytest.raises(WorkerUnavailable):
         await client.fill(request_for())
-
-
-def test_the_build_stays_when_our_files_are_touched() -> None:
-    """Or else an update in place would have one process start worker after worker."""
-    before = build()
-    module = Path(client_module.__file__)
-    moment = module.stat().st_mtime_ns
-    try:
-        module.touch()
-        assert build() == before
-    finally:
-        import os
-
-        os.utime(module, ns=(moment, moment))
