@@ -18,7 +18,7 @@ from cattrs import Converter, UnstructureStrategy
 
 from midfill_engine.errors import ProtocolError
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
 _SURROGATES: Final = "surrogatepass"  # an editor's text may hold halves of characters
@@ -64,6 +64,9 @@ class FillRequest:
     max_tokens: int  # upper bound of a fill's length
     want_drafts: bool
     interactive: bool  # goes before requests that nobody is waiting for
+    strategy: str | None = (
+        None  # which masked positions a step commits; None: as the quality has it
+    )
 
 
 @dataclass(frozen=True, slots=True)
