@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # As the worker has it, for tests that run the model in their own process: see docs/log.md.
 export GOMP_SPINCOUNT := 10000
 
-.PHONY: demo test check bench quality setup model
+.PHONY: demo test check bench quality strategies setup model
 
 demo: model
 	@$(BIN)/midfill demo
@@ -24,6 +24,11 @@ check: setup
 
 quality: model
 	@$(BIN)/python -m pytest -q -s tests/quality --holes 100 --qualities fast,balanced,best
+
+# HOLES=200 takes hours on two cores.
+HOLES ?= 60
+strategies: model
+	@PYTHONPATH=tests $(BIN)/python tests/quality/compare_strategies.py --holes $(HOLES)
 
 bench: model
 	@$(BIN)/midfill bench

@@ -7,6 +7,7 @@ pass and reads no clock: the scheduler does.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -19,10 +20,20 @@ from midfill_engine.errors import RequestRejected
 from midfill_engine.model.transformer import Segment
 from midfill_engine.model.vocabulary import EMPTY, Vocabulary
 from midfill_engine.protocol import DraftEvent, Fill, FillRequest, FillResult, FillStats
-from midfill_engine.worker.candidate import Candidate, Edges
+from midfill_engine.worker.candidate import Candidate, Edges, Prediction, Rule
 from midfill_engine.worker.context import ORIGIN, SCRATCH_ROWS, Context
-from midfill_engine.worker.plan import PLANS, SAMPLING_TEMPERATURE, Plan, causal_length, lengths
+from midfill_engine.worker.copying import CopySource
+from midfill_engine.worker.plan import (
+    SAMPLING_TEMPERATURE,
+    SHARE_OF_SAMPLES,
+    Plan,
+    causal_length,
+    lengths,
+    longest,
+    plan_for,
+)
 from midfill_engine.worker.score import ScoredText, scored_text, token_log_probabilities
+from midfill_engine.worker.strategies import STRATEGIES
 from midfill_engine.worker.window import Window
 
 MAX_EDGE_TOKENS: Final = 160  # or bytes, of what is not certain
@@ -43,20 +54,30 @@ class Job:
 
     @property
     def plan(self) -> Plan:
-        return PLANS[self.request.quality]
+        return plan_for(self.request)
 
     @property
     def active(self) -> list[Candidate]:
-        """Candidates with masks left, in a fixed order."""
+        """Candidates that are not done, in a fixed order."""
         return [c for c in self.candidates if not c.done]
+
+    @property
+    def turn(self) -> list[Candidate]:
+        """The first of the active ones that fit into one pass; at least one does."""
+        taken, rows = [], 0
+        for candidate in self.active:
+            rows += len(candidate.visible_ids) + 1
+            if rows <= SCRATCH_ROWS:
+                taken.append(candidate)
+        return taken
 
     def conclude(self, vocabulary: Vocabulary) -> None:
         """End it here: fill what is masked with the last step's guesses.
 
-        A draft that no step has seen yet has none, and is given up.
+        A draft that knows no end is given up.
         """
-        for candidate in self.active:
-            candidate.conclude(vocabulary)
+        for candidate in sorted(self.active, key=lambda c: c.view == "causal"):
+            candidate.conclude(self.candidates, vocabulary)
             if candidate.done:
                 self.finished.append(candidate)
         self.candidates = [c for c in self.candidates if c.done]
@@ -87,14 +108,14 @@ class Rows:
 
 
 def denoise_rows(job: Job) -> Rows:
-    """All unfinished canvases, each behind a copy of the prefix's last token."""
-    first = job.window.prefix[-1]
-    canvases = [[first, *c.visible_ids] for c in job.active]
+    """The canvases whose turn it is, each behind a copy of the prefix's last token."""
+    first, turn = job.window.prefix[-1], job.turn
+    canvases = [[first, *c.visible_ids] for c in turn]
     outputs, start = [], 0
-    for candidate, canvas in zip(job.active, canvases, strict=True):
+    for candidate, canvas in zip(turn, canvases, strict=True):
         outputs += [start + position for position in candidate.open_positions]
         start += len(canvas)
-    causal = [c.view == "causal" for c in job.active]
+    causal = [c.view == "causal" for c in turn]
     return _rows(job, canvases, causal, job.context.first_slot, outputs)
 
 
@@ -147,25 +168,37 @@ def in_passes(items: Sequence[Scorable]) -> list[list[Scorable]]:
 
 
 def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:
-    """Give each candidate its predictions.
+    """Give each candidate whose turn it was its predictions.
 
     Args:
         logits: [outputs, V], in the order of `denoise_rows(job).outputs`; changed in place.
     """
-    active = job.active
-    parts = _parts([len(c.open_positions) for c in active])
-    for candidate, part in zip(active, parts, strict=True):
+    turn = job.turn
+    parts = _parts([len(c.open_positions) for c in turn])
+    for candidate, part in zip(turn, parts, strict=True):
         _constrain(candidate, logits[part], vocabulary)
-    tokens = torch.cat([_choose(c, logits[part]) for c, part in zip(active, parts, strict=True)])
+    tokens = torch.cat(
+        [_choose(c, logits[part], job.plan.samples) for c, part in zip(turn, parts, strict=True)]
+    )
     confidences = token_log_probabilities(logits, tokens).exp().tolist()
     chosen = tokens.tolist()
-    for candidate, part in zip(active, parts, strict=True):
-        candidate.commit(chosen[part], confidences[part], job.plan.threshold, vocabulary)
-    for candidate in active:
-        candidate.propose(job.candidates)
-    job.finished += [c for c in active if c.done]
-    if not job.plan.all_drafts and any(c.view == "causal" for c in job.finished):
+    for candidate, part in zip(turn, parts, strict=True):
+        prediction = Prediction(chosen[part], confidences[part], logits[part])
+        candidate.commit(prediction, vocabulary)
+    for candidate in turn:
+        candidate.propose(job.candidates, vocabulary)
+    job.finished += [c for c in turn if c.done]
+    if _has_enough(job):
         job.conclude(vocabulary)
+
+
+def _has_enough(job: Job) -> bool:
+    """Whether what is left to denoise is not worth its passes."""
+    if not job.plan.all_drafts and any(c.view == "causal" for c in job.finished):
+        return True
+    samples = sum(c.seed is not None for c in job.finished)
+    stragglers = all(c.seed is not None for c in job.active)
+    return stragglers and samples >= SHARE_OF_SAMPLES * job.plan.samples
 
 
 def make_result(
@@ -204,29 +237,27 @@ def plan_candidates(vocabulary: Vocabulary, request: FillRequest) -> list[Candid
     """The canvases a request's quality asks for.
 
     Raises:
-        RequestRejected: its edges cannot be put into this model's tokens, or it asks for nothing.
+        RequestRejected: its edges cannot be put into this model's tokens, it asks for nothing, or
+            for a quality or a strategy that there is not.
     """
-    if request.quality not in PLANS:
-        raise RequestRejected(f"there is no quality {request.quality!r}")
-    if request.max_tokens < 1:
-        raise RequestRejected(f"a fill needs at least one token, not {request.max_tokens}")
-    plan = PLANS[request.quality]
+    plan = plan_for(request)
     edges = _edges(vocabulary, request)
+    asked = (request.max_tokens, request.single_line)
+    rule = Rule(STRATEGIES[plan.strategy], plan.level)
     drafts = [
-        Candidate.of_length(edges, "masked", length)
-        for length in lengths(plan, request.max_tokens, request.single_line, bool(edges.tail))
+        Candidate.of_length(edges, "masked", length, most=longest(plan, *asked), rule=rule)
+        for length in lengths(plan, *asked, bool(edges.tail))
     ]
     if plan.causal_length and not edges.tail:
-        length = causal_length(plan, request.max_tokens, request.single_line)
-        seeds = [None, *range(plan.samples)]
-        drafts += [Candidate.of_length(edges, "causal", length, seed) for seed in seeds]
-    return _within_one_pass(drafts)
-
-
-def _within_one_pass(drafts: Sequence[Candidate]) -> list[Candidate]:
-    """As many of the drafts as have room beside one another, each behind its first row."""
-    ends = accumulate(len(draft.ids) + 1 for draft in drafts)
-    return [draft for draft, end in zip(drafts, ends, strict=True) if end <= SCRATCH_ROWS]
+        copies = CopySource.of_texts(vocabulary, request.prefix, request.suffix)
+        length, most = causal_length(plan, *asked), longest(plan, *asked)
+        drafts += [
+            Candidate.of_length(edges, "causal", length, seed, most=most, copies=copies)
+            for seed in (None, *range(plan.samples))
+        ]
+    for draft in drafts:
+        draft.propose((), vocabulary)
+    return drafts
 
 
 def _edges(vocabulary: Vocabulary, request: FillRequest) -> Edges:
@@ -242,17 +273,21 @@ def _edges(vocabulary: Vocabulary, request: FillRequest) -> Edges:
     return Edges(tuple(certain), required, tuple(tail), request.single_line)
 
 
-def _choose(candidate: Candidate, logits: Tensor) -> Tensor:
+def _choose(candidate: Candidate, logits: Tensor, samples: int) -> Tensor:
     """A token for each of a candidate's open positions: logits [open, V] → [open].
 
-    Sampling is by Gumbel noise that depends on nothing but the draft and how far it has come, so
-    the same request is answered in the same way whatever else is running.
+    A sampled draft draws by a number that depends on nothing but the draft and the position, so
+    the same request is answered in the same way whatever else is running, and whatever is
+    proposed. The numbers of the drafts of one hole are spread evenly: each is distributed as if
+    it were drawn alone, and together they differ more often.
     """
     if candidate.seed is None:
         return logits.max(1).indices  # argmax is several times slower
-    generator = torch.Generator().manual_seed(1000 * candidate.seed + sum(candidate.masked))
-    uniform = torch.rand(logits.shape, generator=generator).clamp_(1e-9)
-    return (logits / SAMPLING_TEMPERATURE - uniform.log_().neg_().log_()).max(1).indices
+    offset = candidate.seed / samples
+    drawn = [(random.Random(p).random() + offset) % 1 for p in candidate.open_positions]
+    cumulative = (logits / SAMPLING_TEMPERATURE).softmax(1).cumsum(1)
+    targets = torch.tensor(drawn)[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, targets, right=True)[:, 0]
 
 
 def _constrain(candidate: Candidate, logits: Tensor, vocabulary: Vocabulary) -> None:
