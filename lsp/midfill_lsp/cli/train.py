@@ -2,10 +2,19 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from midfill_lsp.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from midfill_engine.training.train import Status, Watcher
+
+_LINE_EVERY: Final = 10  # steps, without a terminal
 
 
 def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
@@ -51,10 +60,47 @@ def run_training(arguments: argparse.Namespace) -> int:
     from midfill_engine.training.config import TrainConfig
     from midfill_engine.training.train import train
 
-    train(TrainConfig.load(arguments.config), _say)
+    config = TrainConfig.load(arguments.config)
+    with _watching() as watcher:
+        train(config, watcher)
     return ExitCode.DONE
 
 
 def _say(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+@contextmanager
+def _watching() -> "Iterator[Watcher]":
+    """Who follows a run on stdout: a bar in a terminal, plain lines where there is none."""
+    if not sys.stdout.isatty():
+        yield _Lines()
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn())
+    with Progress(*columns) as bars:
+        yield _Bar(bars, bars.add_task("starting", total=1.0))
+
+
+class _Lines:
+    def say(self, line: str) -> None:
+        _say(line)
+
+    def show(self, status: "Status") -> None:
+        if status.step % _LINE_EVERY == 0:
+            _say(str(status))
+
+
+class _Bar:
+    def __init__(self, bars: "Progress", task: "TaskID") -> None:
+        self._bars, self._task = bars, task
+
+    def say(self, line: str) -> None:
+        self._bars.console.print(line, markup=False, highlight=False)
+
+    def show(self, status: "Status") -> None:
+        seconds = status.step_seconds * status.steps_to_validation
+        text = f"{status}  validation in {seconds / 60:.0f} min"
+        self._bars.update(self._task, completed=status.done, description=text)
