@@ -56,9 +56,20 @@ _KEYS: Final = ("format", "sha256", "base_sha256", "rank", *_FIXED, "recipe")
 class AdapterInfo:
     """What a sound adapter says of itself."""
 
-    sha256: str
+    sha256: str  # of its tensors, as they are stored
+    base_sha256: str
     rank: int
     recipe: Mapping[str, Any]
+
+
+def read_info(path: Path) -> AdapterInfo:
+    """What an adapter says of itself, whatever base it is for.
+
+    Raises:
+        ModelMissing, ModelCorrupt, ModelUnsupported: it is not there; its header is damaged; it is
+            of another format.
+    """
+    return _said(open_checked(path))
 
 
 def check_adapter(path: Path, config: ModelConfig) -> AdapterInfo:
@@ -134,22 +145,27 @@ def adapter_shapes(config: ModelConfig, rank: int) -> dict[str, tuple[int, ...]]
     return shapes
 
 
-def _checked(file: TensorFile, config: ModelConfig) -> AdapterInfo:
+def _said(file: TensorFile) -> AdapterInfo:
     path, said = file.path, file.metadata
     if (found := said.get("format")) != _FORMAT:
         raise ModelUnsupported(f"the adapter {path} is of format {found}, not {_FORMAT}")
     if missing := [key for key in _KEYS if key not in said]:
         raise ModelCorrupt(f"the adapter {path} does not say its {', '.join(missing)}")
-    for key, want in {**_FIXED, "base_sha256": config.base_sha256}.items():
-        if said[key] != want:
-            raise ModelUnsupported(
-                f"the adapter {path} is for another model: its {key} is "
-                f"{said[key] or 'unknown'}, not {want or 'unknown'}"
-            )
     try:
-        info = AdapterInfo(said["sha256"], int(said["rank"]), dict(json.loads(said["recipe"])))
+        recipe = dict(json.loads(said["recipe"]))
+        return AdapterInfo(said["sha256"], said["base_sha256"], int(said["rank"]), recipe)
     except (ValueError, TypeError) as error:
         raise ModelCorrupt(f"the adapter {path}: its metadata is damaged ({error})") from error
+
+
+def _checked(file: TensorFile, config: ModelConfig) -> AdapterInfo:
+    info = _said(file)
+    for key, want in {**_FIXED, "base_sha256": config.base_sha256}.items():
+        if (found := file.metadata[key]) != want:
+            raise ModelUnsupported(
+                f"the adapter {file.path} is for another model: its {key} is "
+                f"{found or 'unknown'}, not {want or 'unknown'}"
+            )
     check_shapes(file, adapter_shapes(config, info.rank))
     return info
 

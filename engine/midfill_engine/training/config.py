@@ -66,7 +66,7 @@ class TrainConfig:
     checkpoint_seconds: float = 180  # from one checkpoint to the next, at most a step more
     validation_windows: int = 16
     steps: int = 1_000_000
-    seconds: float | None = None  # ends after so many, if `steps` do not end it before
+    seconds: float | None = None  # from the first step on; whichever of the two is over first
 
     # For comparisons. The worker runs adapters trained with these as they stand here.
     views: str = "both"  # "masked": no causal canvases; "causal": no masked ones

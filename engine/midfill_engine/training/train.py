@@ -133,6 +133,7 @@ class Run:
         if self.optimizer.step == 0 and not (self.config.out / "checkpoint.pt").exists():
             self._add("base", self._score(bare_base=True))
             self._add("start", self._score())
+            self._began = time.monotonic()
             self._save()
         started, since = self.optimizer.step, time.monotonic()
         tokens = self.progress.hole_tokens
