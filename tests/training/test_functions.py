@@ -9,6 +9,7 @@ from torch import Tensor
 from midfill_engine.model.vocabulary import EMPTY, MASK
 from midfill_engine.training import elementwise, functions
 from midfill_engine.training.batches import Span
+from midfill_engine.training.division import has_compiler
 from midfill_engine.training.functions import (
     LayerContext,
     Visible,
@@ -102,6 +103,48 @@ def test_attention() -> None:
         )
         outs.append(o.transpose(0, 1).reshape(span.end - span.first, -1))
     check("attention", canvas_attention(qkv, kv, context, visible), torch.cat(outs), [qkv])
+
+
+def arguments_of(name: str, rows: int) -> tuple[object, ...]:
+    """Inputs as a pass has them: streams and norms in float32, the rest in bfloat16."""
+    wide = [torch.randn(rows, 64) for _ in range(3)]
+    narrow = [torch.randn(rows, 64).bfloat16() for _ in range(3)]
+    column, weight = torch.rand(rows, 1) + 0.5, torch.rand(64) + 0.5
+    angle = torch.rand(rows, 1, 16).bfloat16()
+    return {
+        "add_norm": (wide[0], narrow[0], weight, 1e-5),
+        "add_norm_backward": (narrow[0], wide[0], wide[1], column, weight),
+        "swiglu": (narrow[0],),
+        "swiglu_backward": (narrow[0][:, :32], narrow[1]),
+        "rotate": (narrow[0].view(rows, 2, 32), angle.cos(), angle.sin()),
+        "cross_entropy": (narrow[0], column),
+    }[name]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # torch's own
+@pytest.mark.parametrize("name", elementwise.COMPILED)
+def test_compiled_functions_are_the_plain_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_compiler("cpu"):
+        pytest.skip("there is no C++ compiler")
+    plain = getattr(elementwise, name)
+    monkeypatch.setattr(elementwise, "COMPILED", (name,))
+    monkeypatch.setattr(elementwise, name, plain)  # to be put back
+    elementwise.compile_all()
+    compiled = getattr(elementwise, name)
+    assert compiled is not plain
+    for rows in (5, 9):
+        arguments = arguments_of(name, rows)
+        got, want = (function(*arguments) for function in (compiled, plain))
+        for ours, theirs in zip(tuple_of(got), tuple_of(want), strict=True):
+            gap = (ours.float() - theirs.float()).abs()
+            print(f"{name} {rows}: max {gap.max():.2e} mean {gap.mean():.2e}")
+            assert ours.dtype == theirs.dtype
+            # The order of sums may be another; bfloat16 has 8 bits.
+            assert gap.max() <= theirs.abs().max() * (1e-5 if ours.dtype == torch.float32 else 8e-3)
+
+
+def tuple_of(values: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return values if isinstance(values, tuple) else (values,)
 
 
 def test_head_loss(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def first_division(config: TrainConfig) -> Division:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise TrainingError("'device' is 'cuda', but torch finds no CUDA here")
-    compiles = _has_compiler(device)
+    compiles = has_compiler(device)
     if config.compile and not compiles:
         raise TrainingError("'compile' is set, but there is no compiler that torch can use")
     compiled = compiles if config.compile is None else config.compile
@@ -119,7 +119,7 @@ def _counts(windows: int) -> list[int]:
     return [n for n in range(1, (cores or 1) + 1) if windows % n == 0]
 
 
-def _has_compiler(device: str) -> bool:
+def has_compiler(device: str) -> bool:
     """Whether torch finds what it compiles with: a C++ compiler and Python's headers, or Triton."""
     if device == "cuda":
         return find_spec("triton") is not None and shutil.which("cc") is not None

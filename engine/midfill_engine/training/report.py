@@ -23,11 +23,10 @@ _FIGURES: Final = {  # by the log's name
     "left_edge": "left edge",
     "causal_token": "causal view",
 }
-_PANELS: Final = (
-    ("masked", "masked view, all masked tokens"),
-    ("left_edge", "left edge: first masked token, all before it known"),
-    ("causal_token", "causal view, tokens of the hole"),
-)
+_HELD_OUT: Final = """\
+Cross-entropy in nats, on windows of packages that nothing was learnt from. Masked view: all masked
+tokens. Left edge: the first of them, where all before it is known. Causal view: the tokens of the
+hole from left to right, with the suffix."""
 _MOST_ROWS: Final = 24
 
 Entry = dict[str, Any]
@@ -70,8 +69,8 @@ def draw_curve(entries: Sequence[Entry], path: Path) -> None:
     steps = [entry for entry in entries if entry["kind"] == "step"]
     unit, name = _unit(steps[-1]["hole_tokens"])
     figure = Figure(figsize=(7.2, 8.4), layout="constrained")
-    axes = figure.subplots(len(_PANELS), 1, sharex=True)
-    for ax, (key, title) in zip(axes, _PANELS, strict=True):
+    axes = figure.subplots(len(_FIGURES), 1, sharex=True)
+    for ax, (key, title) in zip(axes, _FIGURES.items(), strict=True):
         curve = [(0, _one(entries, "start", key)), *((e["hole_tokens"], e[key]) for e in steps)]
         x, y = zip(*[(t / unit, v) for t, v in curve if v is not None], strict=True)
         ax.plot(x, y, color="#1f6fb2", linewidth=1.6, marker="o", markersize=3)
@@ -83,7 +82,7 @@ def draw_curve(entries: Sequence[Entry], path: Path) -> None:
             in_reach = value < high + 2 * (high - low + 0.05)
             if in_reach:
                 ax.axhline(value, color=colour, linestyle="--", linewidth=1)
-            where = "" if in_reach else ", above the picture"
+            where = "" if in_reach else " (above)"
             ax.plot([], [], color=colour, linestyle="--", linewidth=1,
                     label=f"{kind}: {value:.3f}{where}")  # fmt: skip
         ax.plot([], [], color="#1f6fb2", marker="o", markersize=3, label=f"now: {y[-1]:.3f}")
@@ -91,7 +90,7 @@ def draw_curve(entries: Sequence[Entry], path: Path) -> None:
         ax.set_ylabel("cross-entropy, nats", fontsize=9)
         ax.grid(alpha=0.25)
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(fontsize=8, frameon=False, loc="upper right")
+        ax.legend(fontsize=8, frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1))
     axes[-1].set_xlabel(f"hole tokens learnt from, {name}", fontsize=9)
     with mpl.rc_context({"svg.hashsalt": "midfill", "svg.fonttype": "none"}):
         figure.savefig(path, metadata={"Date": None})
@@ -122,7 +121,7 @@ def _readme(
         "![Held-out losses over hole tokens](curve.svg)",
         _table(("what", ""), list(facts.items())),
         "## Held-out losses",
-        "Cross-entropy in nats, on windows of packages that nothing was learnt from.",
+        _HELD_OUT,
         _table(
             ("", "steps", "hole tokens", "hours", *_FIGURES.values()),
             [_row(entry) for entry in _thinned(entries)],
