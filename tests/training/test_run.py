@@ -224,6 +224,27 @@ def test_the_fastest_division_is_taken(
     assert said[1] == "cpu, 2 processes, 1 window a pass, plain: 2000 ms a window"
 
 
+class Lines(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+
+def test_a_run_measures_once(config: TrainConfig, tmp_path: Path) -> None:
+    config = replace(config, out=tmp_path, workers=None, windows_per_pass=None)
+    first, second = Lines(), Lines()
+    with one_thread():
+        for steps, lines in ((1, first), (2, second)):
+            train.train(replace(config, steps=steps), lines)
+    division = kept(config).division
+    assert any("1 process, 1 window a pass, plain: " in line for line in first.said)
+    assert f"running on {division}" in first.said
+    assert second.said[0] == f"running on {division}"
+    assert kept(config).optimizer.step == 2
+
+
 def test_nothing_is_measured_where_all_is_said(config: TrainConfig) -> None:
     first = first_division(replace(config, workers=2, windows_per_pass=2))
 
