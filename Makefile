@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # As the worker has it, for tests that run the model in their own process: see docs/log.md.
 export GOMP_SPINCOUNT := 10000
 
-.PHONY: demo test check bench quality strategies setup model
+.PHONY: demo test check bench quality strategies gpu-train setup model
 
 demo: model
 	@$(BIN)/midfill demo
@@ -32,6 +32,16 @@ strategies: model
 
 bench: model
 	@$(BIN)/midfill bench
+
+# For a machine with a GPU and no network, where nothing is installed by us: it needs a python3
+# with torch, numpy, platformdirs, tokenizers and tree-sitter with its grammars. The pieces are those
+# of `midfill train pack CONFIG build/pieces`; they can be brought one by one.
+PIECES ?= build/pieces
+OUT ?= out
+TRAIN_SECONDS ?= 600
+gpu-train:
+	@PYTHONPATH=lsp:infill:engine$${PYTHONPATH:+:$$PYTHONPATH} $(PYTHON) -m midfill_lsp \
+		train packed $(PIECES) $(OUT) --seconds $(TRAIN_SECONDS)
 
 model: setup
 	@$(BIN)/midfill model fetch embedded

@@ -57,8 +57,10 @@ def config(corpus: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFact
         starts=2,
         window_tokens=160,
         rank=4,
-        micro_batches=2,
+        windows=2,
         workers=1,
+        windows_per_pass=1,
+        compile=False,
         validation_windows=1,
     )
 

@@ -20,7 +20,6 @@ from midfill_engine.model.vocabulary import EMPTY, END_OF_TEXT, MASK, Vocabulary
 from midfill_engine.model_files import (
     PROJECTIONS,
     ModelConfig,
-    load_adapter,
     load_weights,
     read_config,
 )
@@ -48,9 +47,7 @@ class EmbeddedModel:
         directory = model_dir(model)
         config = read_config(directory)
         vocabulary = Vocabulary.load(directory)
-        adapter = Adapter(
-            {k: torch.from_numpy(v) for k, v in load_adapter(adapter_path(model), config).items()}
-        )
+        adapter = Adapter.load(adapter_path(model), config)
         tensors = {name: torch.from_numpy(value) for name, value in load_weights(directory)}
         head = make_linear(tensors.pop("model.embed_tokens.weight"), weights, keep_rows=True)
         pairs = [
