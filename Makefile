@@ -23,7 +23,7 @@ check: setup
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 
 quality: model
-	@$(BIN)/python -m pytest -q -s tests/quality --holes 100 --qualities fast,balanced,best
+	@$(BIN)/midfill eval --quality fast,balanced,best
 
 bench: model
 	@$(BIN)/midfill bench
