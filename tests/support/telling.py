@@ -28,6 +28,6 @@ def teller(says: Mapping[str, float], *, gate: float = 0.3) -> System:
             Fill(request.heal_left + text + request.heal_right, sure, 0.0, (text,), (sure,))
             for text, sure in says.items()
         )
-        return FillResult(request.request_id, tuple(fills), False, STATS)
+        return FillResult(request.request_id, tuple(fills), False, STATS, gate)
 
-    return System("balanced", DEFAULTS.invoked, gate, fill)
+    return System("balanced", DEFAULTS.invoked, fill)

@@ -90,7 +90,7 @@ def fill_left_to_right(model: EmbeddedModel, request: FillRequest) -> FillResult
         reused_tokens=0,
     )
     fills = _fills(model, [*certain, *written], [1.0] * len(certain) + probabilities)
-    return FillResult(request.request_id, fills, False, stats)
+    return FillResult(request.request_id, fills, False, stats, gate=0.0)
 
 
 def _run(model: EmbeddedModel, slab: Slab, ids: list[int], slot: int) -> Tensor:

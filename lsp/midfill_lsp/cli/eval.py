@@ -9,6 +9,7 @@ import hashlib
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,8 @@ from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 if TYPE_CHECKING:
     from midfill_engine.protocol import Quality
     from midfill_lsp.evaluation.page import About
-    from midfill_lsp.evaluation.running import Evaluation
+    from midfill_lsp.evaluation.problems import Problem
+    from midfill_lsp.evaluation.tables import Table
 
 _QUALITIES: Final = ("fast", "balanced", "best")
 _HOLES: Final = 200
@@ -68,6 +70,12 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
         metavar="N",
         help="which holes are taken; default: 0",
     )
+    sub.add_argument(
+        "--fit-calibration",
+        action="store_true",
+        help="instead of measuring, fit what confidences mean and the gate, on held-out packages "
+        "alone, and write them beside the adapter",
+    )
     sub.add_argument("--out", type=Path, metavar="DIR", help="write all outcomes, tables and plots")
     sub.add_argument(
         "--page", type=Path, metavar="DIR", help="write quality.md, which shows them, and its plots"
@@ -89,17 +97,20 @@ def run(arguments: argparse.Namespace) -> int:
     from midfill_engine.paths import cache_dir
     from midfill_lsp.cli.progress_bar import progress_bar
     from midfill_lsp.evaluation import page, running
+    from midfill_lsp.evaluation.tables import tables
 
     size = running.ALL if arguments.all else running.Size.of(arguments.holes)
     archives = arguments.archives or cache_dir() / "packages"
     chosen = running.choose(size, arguments.seed, archives, _say)
     for reason in chosen.left_out:
         _say(f"left out: {reason}")
+    if arguments.fit_calibration:
+        return _fit(arguments, [p for p in chosen.problems if p.suite != "humaneval"])
     with progress_bar() as progress:
         evaluation = asyncio.run(
             running.run(chosen.problems, arguments.quality, arguments.model, progress)
         )
-    _show(evaluation)
+    _show(tables(evaluation.outcomes))
     about = _about(arguments, chosen.left_out)
     written = []
     if arguments.out is not None:
@@ -110,6 +121,34 @@ def run(arguments: argparse.Namespace) -> int:
         _say(f"written: {path}")
     if written and not page.can_draw():
         _say("left out: the plots, which need matplotlib (pip install 'midfill[eval]')")
+    return ExitCode.DONE
+
+
+def _fit(arguments: argparse.Namespace, problems: "list[Problem]") -> int:
+    """Fit a calibration for each quality, show what it comes to, and write it."""
+    from midfill_engine.calibration import save_calibrations
+    from midfill_engine.paths import adapter_path
+    from midfill_lsp.cli.progress_bar import progress_bar
+    from midfill_lsp.errors import InputError, OutputError
+    from midfill_lsp.evaluation import fitting, running
+
+    with progress_bar() as progress:
+        evaluation = asyncio.run(
+            running.run(problems, arguments.quality, arguments.model, progress, beside_base=False)
+        )
+    found = {}
+    for quality, outcomes in evaluation.outcomes.items():
+        calibration = fitting.fit(outcomes)
+        if calibration is None:
+            raise InputError(f"{quality}: too few holes to fit a calibration to")
+        found[quality] = (calibration, fitting.check(outcomes, calibration))
+    _show([fitting.fitted_table(found)])
+    adapter = adapter_path(arguments.model)
+    try:
+        path = save_calibrations(adapter, {name: fitted for name, (fitted, _) in found.items()})
+    except OSError as error:
+        raise OutputError(f"{adapter.parent}: cannot be written: {error.strerror}") from error
+    _say(f"written: {path}")
     return ExitCode.DONE
 
 
@@ -138,15 +177,13 @@ def _about(arguments: argparse.Namespace, left_out: tuple[str, ...]) -> "About":
     return About(command, VERSION, arguments.model, adapter, cores, in_force(), left_out)
 
 
-def _show(evaluation: "Evaluation") -> None:
+def _show(found: "Sequence[Table]") -> None:
     from rich.console import Console
-    from rich.table import Table
-
-    from midfill_lsp.evaluation.tables import tables
+    from rich.table import Table as Shown
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
-    for table in tables(evaluation.outcomes):
-        shown = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for table in found:
+        shown = Shown(box=None, pad_edge=False, padding=(0, 3, 0, 0))
         shown.add_column(table.title, no_wrap=True)
         for column in table.columns[1:]:
             shown.add_column(column, justify="right", no_wrap=True)

@@ -30,6 +30,7 @@ class Attempt:
     confidence: float
     exact: bool  # the document is as it was written, but for blanks that end a line
     passed: bool | None  # the tests; None where there are none or a better fill has passed them
+    evidence: tuple[float, ...]  # what the confidence was made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,12 @@ async def outcome_of(problem: Problem, system: System) -> Outcome:
     """
     canvas = problem.canvas()
     if canvas is None:
-        return _outcome(problem, system, (), "no hole", None)
+        return _outcome(problem, system, (), "no hole", None, 1.0)
     result = await system.fill(request_for(canvas, system.effort, want_drafts=False))
     judgement = judged(result, problem.text, canvas)
     attempts = await asyncio.to_thread(_attempts, problem, judgement.candidates)
     reason = None if attempts else judgement.reason
-    return _outcome(problem, system, attempts, reason, result.stats)
+    return _outcome(problem, system, attempts, reason, result.stats, result.gate)
 
 
 def _attempts(problem: Problem, candidates: Sequence[Candidate]) -> tuple[Attempt, ...]:
@@ -100,7 +101,8 @@ def _attempts(problem: Problem, candidates: Sequence[Candidate]) -> tuple[Attemp
         to_test = problem.test is not None and not any(a.passed for a in attempts)
         passed = runs_through(problem.filled(text) + (problem.test or "")) if to_test else None
         exact = _settled(problem.filled(text)) == _settled(problem.whole)
-        attempts.append(Attempt(text, candidate.fill.confidence, exact, passed))
+        fill = candidate.fill
+        attempts.append(Attempt(text, fill.confidence, exact, passed, fill.evidence))
     return tuple(attempts)
 
 
@@ -110,6 +112,7 @@ def _outcome(
     attempts: tuple[Attempt, ...],
     reason: str | None,
     stats: FillStats | None,
+    gate: float,
 ) -> Outcome:
     best = attempts[0] if attempts else None
     return Outcome(
@@ -121,7 +124,7 @@ def _outcome(
         package=problem.package,
         expected=problem.expected,
         attempts=attempts,
-        shown=best is not None and best.confidence >= system.gate,
+        shown=best is not None and best.confidence >= gate,
         reason=reason,
         similarity=similarity(best.text, problem.expected) if best else 0.0,
         sound=is_sound(problem, best.text) if best else None,

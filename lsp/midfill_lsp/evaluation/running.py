@@ -76,15 +76,22 @@ class Evaluation:
 
 
 async def run(
-    problems: Sequence[Problem], qualities: Sequence[Quality], model: str, progress: Progress
+    problems: Sequence[Problem],
+    qualities: Sequence[Quality],
+    model: str,
+    progress: Progress,
+    *,
+    beside_base: bool = True,
 ) -> Evaluation:
-    """Have the base and then a worker fill all holes.
+    """Have the base and then a worker fill all holes; without `beside_base`, the worker alone.
 
     Raises:
         EngineError: there is no model, or a process failed.
     """
-    async with the_base(model) as base:
-        outcomes = {base.name: await _asked(problems, base, progress)}
+    outcomes: dict[str, list[Outcome]] = {}
+    if beside_base:
+        async with the_base(model) as base:
+            outcomes[base.name] = await _asked(problems, base, progress)
     async with the_worker(model) as worker:
         for quality in qualities:
             outcomes[quality] = await _asked(problems, worker.at(quality), progress)

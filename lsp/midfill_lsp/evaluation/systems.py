@@ -30,7 +30,6 @@ class System:
 
     name: str  # `BASE`, or a quality
     effort: Effort
-    gate: float  # while typing, fills of less confidence are not shown
     fill: Callable[[FillRequest], Awaitable[FillResult]]
 
 
@@ -61,7 +60,7 @@ async def the_base(model: str) -> AsyncIterator[System]:
         return answer
 
     try:
-        yield System(BASE, _effort("best"), 0.0, fill)
+        yield System(BASE, _effort("best"), fill)
     finally:
         to_base.close()
         await process.wait()
@@ -76,7 +75,7 @@ class Worker:
 
     def at(self, quality: Quality) -> System:
         """The worker at one quality."""
-        return System(quality, _effort(quality), DEFAULTS.min_confidence, self.client.fill)
+        return System(quality, _effort(quality), self.client.fill)
 
 
 @asynccontextmanager

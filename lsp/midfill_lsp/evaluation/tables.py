@@ -118,6 +118,11 @@ def _cell(estimate: Estimate | None, unit: Unit) -> str:
             return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
+def share_text(estimate: Estimate | None) -> str:
+    """A share as a cell has it."""
+    return _cell(estimate, "share")
+
+
 def _compared(found: Comparison | None) -> str:
     if found is None:
         return NOTHING
