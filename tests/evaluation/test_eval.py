@@ -90,3 +90,14 @@ def test_a_quality_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit):
         main(["eval", "--quality", "balanced,worst"])
     assert "'worst'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("private_dirs", "sources")
+def test_a_fit_needs_fills_that_are_right_and_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = write_wordy_model(tmp_path / "model")
+    command = ["eval", "--fit-calibration", "--holes", "2", "--model", str(model)]
+    assert main([*command, "--quality", "fast"]) == ExitCode.INPUT
+    assert "fast: too few holes" in capsys.readouterr().err
+    assert not list(model.glob("*.calibration.json"))
