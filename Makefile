@@ -23,7 +23,7 @@ check: setup
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 
 quality: model
-	@$(BIN)/python -m pytest -q -s tests/quality --holes 100 --qualities fast,balanced,best
+	@$(BIN)/midfill eval --quality fast,balanced,best
 
 # HOLES=200 takes hours on two cores.
 HOLES ?= 60

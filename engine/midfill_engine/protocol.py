@@ -17,6 +17,7 @@ from typing import Final, Literal, get_args
 import msgpack
 from cattrs import Converter, UnstructureStrategy
 
+from midfill_engine.calibration import DEFAULT_GATE
 from midfill_engine.errors import ProtocolError
 
 PROTOCOL_VERSION: Final = 2
@@ -95,10 +96,11 @@ class Fill:
     """A finished candidate. `text` begins with `heal_left` and ends with `heal_right`."""
 
     text: str
-    confidence: float  # 0…1, comparable between fills
+    confidence: float  # 0…1, the probability that it is what was wanted, if calibrated
     score: float  # what the fills are ranked by, comparable within one answer only
     pieces: tuple[str, ...]
     confidences: tuple[float, ...]
+    evidence: tuple[float, ...] = ()  # what `confidence` was made of: see `calibration`
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class FillResult:
     fills: tuple[Fill, ...]
     at_deadline: bool
     stats: FillStats
+    gate: float = DEFAULT_GATE  # fills of less confidence should not be shown unasked
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ embeddings, hidden states to logits. Both sets share the head, which is also the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from midfill_engine.calibration import Calibration, load_calibrations
 from midfill_engine.model.adapter import Adapter
 from midfill_engine.model.linear import Linear, WeightFormat, make_linear
 from midfill_engine.model.slab import Slab
@@ -35,6 +36,7 @@ class EmbeddedModel:
     base: Weights
     denoiser: Weights
     adapter_io: Tensor  # [3, hidden]: embeddings of mask and empty, output row of empty
+    calibrations: Mapping[str, Calibration]  # of the fills' confidences, by quality
 
     @classmethod
     @torch.inference_mode()
@@ -61,6 +63,7 @@ class EmbeddedModel:
             Weights(config, tuple(base for base, _ in pairs), norm, head),
             Weights(config, tuple(adapted for _, adapted in pairs), adapter.norm(norm), head),
             torch.stack((adapter.mask_embedding, adapter.empty_embedding, adapter.empty_output)),
+            load_calibrations(adapter_path(model)),
         )
 
     def run_base(

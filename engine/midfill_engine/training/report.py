@@ -65,7 +65,7 @@ def draw_curve(entries: Sequence[Entry], path: Path) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise TrainingError("a curve needs matplotlib: pip install 'midfill[train]'") from error
+        raise TrainingError("a curve needs matplotlib: pip install 'midfill[plots]'") from error
     steps = [entry for entry in entries if entry["kind"] == "step"]
     unit, name = _unit(steps[-1]["hole_tokens"])
     figure = Figure(figsize=(7.2, 8.4), layout="constrained")

@@ -16,6 +16,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from midfill_engine.calibration import Calibration, confidence_by, gate_of
 from midfill_engine.errors import RequestRejected
 from midfill_engine.model.transformer import Segment
 from midfill_engine.model.vocabulary import EMPTY, Vocabulary
@@ -23,6 +24,7 @@ from midfill_engine.protocol import DraftEvent, Fill, FillRequest, FillResult, F
 from midfill_engine.worker.candidate import Candidate, Edges, Prediction, Rule
 from midfill_engine.worker.context import ORIGIN, SCRATCH_ROWS, Context
 from midfill_engine.worker.copying import CopySource
+from midfill_engine.worker.evidence import evidence_of, token_log_probabilities_of
 from midfill_engine.worker.plan import (
     SAMPLING_TEMPERATURE,
     SHARE_OF_SAMPLES,
@@ -207,30 +209,45 @@ def make_result(
     scores: Sequence[float],
     at_deadline: bool,
     vocabulary: Vocabulary,
+    calibration: Calibration | None,
 ) -> FillResult:
     """The answer: the items by their scores, best first."""
-    ranked = sorted(zip(scores, range(len(items)), strict=True), key=lambda pair: -pair[0])
-    fills = tuple(_fill(items[i], score, vocabulary) for score, i in ranked)
+    ranked = sorted(range(len(items)), key=lambda i: -scores[i])
+    drafts = [vocabulary.decode(candidate.tokens()) for candidate in job.finished]
+    untouched = job.request.heal_left + job.request.heal_right
+    fills = []
+    for i in ranked:
+        others = [score for j, score in enumerate(scores) if j != i]
+        known = (scores[i], others, len(items[i].scored.ids), drafts, untouched)
+        evidence = evidence_of(items[i].candidate, items[i].text, *known)
+        fills.append(_fill(items[i], scores[i], evidence, vocabulary, calibration))
     stats = replace(job.stats, tokens=len(fills[0].pieces) if fills else 0)
-    return FillResult(job.request.request_id, fills, at_deadline, stats)
+    gate = gate_of(calibration)
+    return FillResult(job.request.request_id, tuple(fills), at_deadline, stats, gate)
 
 
-def _fill(item: Scorable, score: float, vocabulary: Vocabulary) -> Fill:
+def _fill(
+    item: Scorable,
+    score: float,
+    evidence: tuple[float, ...],
+    vocabulary: Vocabulary,
+    calibration: Calibration | None,
+) -> Fill:
     tokens = item.candidate.tokens()
     return Fill(
         text=item.text,
-        confidence=confidence(item.candidate),
+        confidence=confidence_by(calibration, evidence),
         score=score,
         pieces=tuple(vocabulary.piece(t) for t in tokens),
         confidences=tuple(item.candidate.confidences[: len(tokens)]),
+        evidence=evidence,
     )
 
 
 def confidence(candidate: Candidate) -> float:
     """Geometric mean of the probabilities with which a fill's tokens, its end included, came."""
-    end = len(candidate.tokens()) + 1
-    counted = candidate.confidences[len(candidate.edges.certain) : end]
-    return math.exp(sum(math.log(max(c, 1e-9)) for c in counted) / max(len(counted), 1))
+    logs = token_log_probabilities_of(candidate)
+    return math.exp(sum(logs) / len(logs))
 
 
 def plan_candidates(vocabulary: Vocabulary, request: FillRequest) -> list[Candidate]:

@@ -306,7 +306,8 @@ class Scheduler:
             scores = self._score(model, run, items)
             total_ms = 1000 * (self.clock() - run.ticket.received)
             run.job.stats = replace(run.job.stats, total_ms=total_ms)
-            result = make_result(run.job, items, scores, late, model.vocabulary)
+            calibration = model.calibrations.get(run.ticket.request.quality)
+            result = make_result(run.job, items, scores, late, model.vocabulary, calibration)
             self._release(run)
             run.ticket.reply(result)
 

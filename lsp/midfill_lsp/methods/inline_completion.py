@@ -18,7 +18,6 @@ from midfill_lsp.filling import Candidate, Judged, judged, request_for
 from midfill_lsp.languages import language_of
 from midfill_lsp.laps import Laps
 from midfill_lsp.server import MidfillServer
-from midfill_lsp.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +64,8 @@ async def _items(
     laps.end("engine")
     if not ls.documents.is_current(document):
         return []
-    shown, reason = _shown(judged(result, document.text, canvas), document, params, settings)
+    gate = result.gate if settings.min_confidence is None else settings.min_confidence
+    shown, reason = _shown(judged(result, document.text, canvas), document, params, gate)
     laps.end("filters")
     if reason is not None:
         ls.log(f"no fill: {reason}")
@@ -78,7 +78,7 @@ async def _items(
 
 
 def _shown(
-    judgement: Judged, document: Document, params: types.InlineCompletionParams, settings: Settings
+    judgement: Judged, document: Document, params: types.InlineCompletionParams, gate: float
 ) -> tuple[Sequence[Candidate], str | None]:
     """What to show of the candidates, or why nothing."""
     if not judgement.candidates:
@@ -91,7 +91,7 @@ def _shown(
     if _is_invoked(params):
         return fitting, None
     best = fitting[0]
-    if best.fill.confidence < settings.min_confidence:
+    if best.fill.confidence < gate:
         return (), f"the model is too unsure of what it wrote ({best.fill.confidence:.2f})"
     return (best,), None
 
