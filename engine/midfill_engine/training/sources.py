@@ -45,7 +45,7 @@ _BUNDLE: Final = re.compile(
 )
 _TEST: Final = re.compile(
     r"(^|/)(tests?|testing|__tests__|specs?|benchmarks?|testsuite)/|(^|/)test_|"
-    r"[._-](unit)?(test|spec)s?\.|conftest|(?-i:[a-z0-9]Tests?\.(java|cs|php)$)",
+    r"[._-](unit)?(test|spec)s?\.|conftest|(?-i:[A-Za-z0-9]Tests?\.(java|cs|php)$)",
     re.IGNORECASE,
 )
 _FIRST_CODE: Final = re.compile(
