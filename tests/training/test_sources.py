@@ -5,19 +5,28 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import re
 import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.packages import tarball
 
 from midfill_engine.errors import TrainingError
 from midfill_engine.training import archives
 from midfill_engine.training.archives import read_members
+from midfill_engine.training.holes import choose_holes
 from midfill_engine.training.packages import Package, Registry
-from midfill_engine.training.sources import Dropped, SourceFile, examine, read_package
+from midfill_engine.training.sources import (
+    LANGUAGES,
+    Dropped,
+    SourceFile,
+    examine,
+    read_package,
+)
 
 CODE = "".join(f"def name_{chr(97 + i)}(value):\n    return other(value)\n\n" for i in range(20))
 MEMBERS = {"a.py": CODE, "d/b.c": CODE, "e.txt": CODE}
@@ -244,3 +253,14 @@ def test_what_was_built_from_sources_is_dropped_beside_them(tmp_path: Path) -> N
 def test_which_files_are_tests(name: str, is_test: bool, tmp_path: Path) -> None:
     (file,) = read_package(tmp_path, stored(tmp_path, {name: CODE}))
     assert file.is_test is is_test
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_holes(language: str) -> None:
+    """Without a grammar there are none for expressions; the trainer does not stumble."""
+    text = CODE.encode()
+    words = np.array([m.start() for m in re.finditer(rb"\w+|\s|\S", text)])
+    rng = np.random.default_rng(1)
+    groups = choose_holes(text, words, language, len(text), 20, 3, rng)
+    assert {group.kind for group in groups} >= {"line", "block"}
+    assert all(group.starts for group in groups)

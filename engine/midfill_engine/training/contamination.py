@@ -28,7 +28,7 @@ import keyword
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from midfill_engine.errors import TrainingError
@@ -138,7 +138,7 @@ class Contamination:
             raise TrainingError(f"{path} is no file of problems: {error!r}") from error
 
     def found_in(self, text: str, path: str = "") -> str | None:
-        """What gives a file away, in a word; None if nothing does."""
+        """What gives a file of that path away, in a word; None if nothing does."""
         if _PATH.search(path) or _NAMES.search(text):
             return "name"
         if _HARNESS.search(text):
@@ -149,7 +149,8 @@ class Contamination:
             return "wording"
         if _has_signatures(text):
             return "signature"
-        return "code" if self._code.found_in(text) else None
+        is_python = PurePosixPath(path).suffix in ("", ".py")
+        return "code" if is_python and self._code.found_in(text) else None
 
 
 def _has_signatures(text: str) -> bool:
