@@ -96,7 +96,7 @@ def test_a_problem_that_we_have(text: str, expected: str | None, problem: Contam
         ("def skjkasdkd(lst):\n    '''\n    >>> skjkasdkd([3])\n    '''\n", "signature"),
         ("def test():\n    assert int_to_mini_roman(19) == 'xix'\n", "signature"),
         (
-            "".join(f"def {n}(a): ...\nassert {n}(1) == 2\n" for n in ("median", "fib", "modp")),
+            "".join(f"def {n}(a): ...\nassert {n}(1) == 2\n" for n in "eat add fib tri bf".split()),
             "signature",
         ),
         ("def median(a): ...\nassert median([1]) == 1\n", None),

@@ -100,7 +100,7 @@ _COMMON_FUNCTIONS: Final = _WORD.findall(
     decimal_to_binary largest_prime_factor sum_squares split_words by_length
     """
 )
-_MANY: Final = 3
+_MANY: Final = 5  # libraries of small functions have a few
 _FUNCTIONS: Final = "|".join((*_RARE_FUNCTIONS, *_COMMON_FUNCTIONS))
 _DEFINED: Final = re.compile(rf"\bdef\s+({_FUNCTIONS})\s*\(")
 _EXAMPLE: Final = re.compile(r"(?:>>>|\bassert\b)[^\n]*")
