@@ -34,6 +34,7 @@ PROBLEM = {
     "test": "def check(candidate):\n    assert candidate('abcdefgh', 3) == 'defghabc'\n"
     "    assert candidate('x y z', 2) == 'y_z_x'\n    assert candidate('', 5) == ''\n",
 }
+COMMON = ("eat", "add", "fib", "tri", "bf")
 OURS = "class Turntable:\n    def turn(self, angle):\n        self.angle += angle\n"
 
 
@@ -96,7 +97,7 @@ def test_a_problem_that_we_have(text: str, expected: str | None, problem: Contam
         ("def skjkasdkd(lst):\n    '''\n    >>> skjkasdkd([3])\n    '''\n", "signature"),
         ("def test():\n    assert int_to_mini_roman(19) == 'xix'\n", "signature"),
         (
-            "".join(f"def {n}(a): ...\nassert {n}(1) == 2\n" for n in "eat add fib tri bf".split()),
+            "".join(f"def {n}(a): ...\nassert {n}(1) == 2\n" for n in COMMON),
             "signature",
         ),
         ("def median(a): ...\nassert median([1]) == 1\n", None),
