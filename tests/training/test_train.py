@@ -20,6 +20,7 @@ from midfill_engine.training import adapter
 from midfill_engine.training.base import Base
 from midfill_engine.training.batches import Batches, Canvas, Group, Window
 from midfill_engine.training.config import TrainConfig
+from midfill_engine.training.contamination import PROBLEMS
 from midfill_engine.training.functions import head_logits
 from midfill_engine.training.optimizer import Optimizer, learning_rate
 from midfill_engine.training.passes import canvas_losses
@@ -222,5 +223,5 @@ def test_paths_are_taken_from_the_files_folder(tmp_path: Path) -> None:
     path = tmp_path / "recipe.json"
     path.write_text('{"archives": "a", "model": "./m"}')
     recipe = Recipe.load(path)
-    assert (recipe.archives, recipe.problems) == (tmp_path / "a", None)
+    assert (recipe.archives, recipe.problems) == (tmp_path / "a", PROBLEMS)
     assert recipe.model == str(tmp_path / "m")

@@ -29,9 +29,10 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
     actions = sub.add_subparsers(metavar="ACTION", required=True)
     corpus = actions.add_parser(
         "corpus",
-        help="build a corpus from downloaded packages",
-        description="Build a corpus from a directory of packages that are downloaded already. "
-        "RECIPE is a JSON object: its 'archives' is that directory.",
+        help="download packages, and build a corpus from them",
+        description="Download pinned packages with pip, npm and apt, and build a corpus from "
+        "them. RECIPE is a JSON object: its 'archives' is the directory to download to. What is "
+        "there already is not downloaded again.",
         allow_abbrev=False,
     )
     corpus.add_argument("recipe", type=Path, metavar="RECIPE")
