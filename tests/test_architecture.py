@@ -30,7 +30,11 @@ WORKER_SIDE = ("midfill_engine.model", "midfill_engine.worker", "midfill_engine.
 TRAINING = ("midfill_engine.training",)
 TRAIN_COMMAND = "midfill_lsp.cli.train"
 HELD_OUT = "midfill_lsp.evaluation.packages"  # for the list of packages and their readers
-LIGHT_TRAINING = ("midfill_engine.training.packages", "midfill_engine.training.sources")
+LIGHT_TRAINING = (
+    "midfill_engine.training.packages",
+    "midfill_engine.training.download",
+    "midfill_engine.training.sources",
+)
 INPUT_OUTPUT = {
     *("asyncio", "http", "io", "logging", "multiprocessing", "os", "pathlib", "shutil", "signal"),
     *("socket", "sqlite3", "subprocess", "sys", "tempfile", "threading", "time", "urllib"),

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from midfill_engine.errors import TrainingError
-from midfill_engine.training.contamination import PROBLEMS, Contamination
+from midfill_engine.paths import PROBLEMS
+from midfill_engine.training.contamination import Contamination
 
 DOCSTRING = """Give each letter of the word the place of the letter that stands `by` places
     behind it, and begin again with the first letter where the word ends.

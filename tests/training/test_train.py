@@ -16,11 +16,11 @@ from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.slab import Slab
 from midfill_engine.model.transformer import Segment
 from midfill_engine.model.vocabulary import END_OF_TEXT
+from midfill_engine.paths import PROBLEMS
 from midfill_engine.training import adapter
 from midfill_engine.training.base import Base
 from midfill_engine.training.batches import Batches, Canvas, Group, Window
 from midfill_engine.training.config import TrainConfig
-from midfill_engine.training.contamination import PROBLEMS
 from midfill_engine.training.functions import head_logits
 from midfill_engine.training.optimizer import Optimizer, learning_rate
 from midfill_engine.training.passes import canvas_losses

@@ -32,8 +32,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from midfill_engine.errors import TrainingError
-
-PROBLEMS: Final = Path(__file__).parents[3] / "tests/quality/humaneval_single_line.jsonl.gz"
+from midfill_engine.paths import PROBLEMS
 
 _BENCHMARKS: Final = (
     r"human[_-]?eval(?![a-tv-z]|u(?!s))|(?<![a-z])mbpp(?![a-z])|eval[_-]?plus(?![a-z])|"

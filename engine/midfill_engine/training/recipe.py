@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from midfill_engine.model.vocabulary import Vocabulary
-from midfill_engine.paths import model_dir
+from midfill_engine.paths import PROBLEMS, model_dir
 from midfill_engine.training.config import read_settings
-from midfill_engine.training.contamination import PROBLEMS, Contamination
+from midfill_engine.training.contamination import Contamination
 from midfill_engine.training.corpus import build
 from midfill_engine.training.download import fetch_packages
 from midfill_engine.training.packages import OUR_LIST, read_packages

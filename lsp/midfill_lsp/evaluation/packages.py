@@ -4,16 +4,9 @@ Owns the way to them, and is the only place outside training that knows of its l
 the list and the readers of archives import no torch.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-from midfill_infill import language_for
-
-# What no C header has.
-_CPP: Final = re.compile(r"^\s*(?:template|namespace|class|using)\b|\bstd::", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +27,13 @@ def held_out_sources(archives: Path, say: Callable[[str], None]) -> Iterator[Sou
     Raises:
         EngineError: a package could not be got.
     """
-    from midfill_engine.training.packages import OUR_LIST, read_packages
+    from midfill_engine.training.download import fetch_packages
+    from midfill_engine.training.packages import read_packages
     from midfill_engine.training.sources import read_package
 
-    packages = [p for p in read_packages(OUR_LIST, archives) if p.validation]
+    packages = [package for package in read_packages() if package.validation]
+    fetch_packages(packages, archives, say)
     for package in packages:
-        for file in read_package(archives / package.archive):
-            language = language_for(None, file.path)
-            if language == "c" and _CPP.search(file.text):
-                language = "cpp"
-            if language is not None and not file.is_test:
-                yield Source(package.name, file.path, language, file.text)
+        for file in read_package(archives, package):
+            if not file.is_test:
+                yield Source(str(package), file.path, file.language, file.text)
