@@ -17,7 +17,7 @@ from midfill_engine.spawn import spawn_worker
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--events", type=int, default=1000, help="how many events of the stress test")
     parser.addoption("--kills", type=int, default=4, help="how many of them kill a process")
-    parser.addoption("--keys", type=int, default=300, help="how many keys the soak test presses")
+    parser.addoption("--keys", type=int, default=120, help="how many keys the soak test presses")
     parser.addoption("--seed", type=int, default=1, help="what the events are drawn with")
 
 

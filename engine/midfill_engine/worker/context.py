@@ -21,6 +21,7 @@ from midfill_engine.worker.window import PREFIX_TOKENS, SUFFIX_TOKENS, Window
 
 ORIGIN: Final = SUFFIX_TOKENS + 1  # the slot of position 0; one more for the attention sink
 SCRATCH_ROWS: Final = 384  # canvases or scored fills of one request in one pass
+MOST_CONTEXTS: Final = 16  # however small they are: each is looked through for each request
 LEAST_SHARED: Final = 32  # tokens; a context with fewer in common is another document's
 
 
@@ -119,7 +120,8 @@ class ContextPool:
 
     def _may_grow(self) -> bool:
         slabs = len(self._contexts)  # all of one size
-        return not slabs or self.nbytes * (slabs + 1) <= self._limit_bytes * slabs
+        fits = not slabs or self.nbytes * (slabs + 1) <= self._limit_bytes * slabs
+        return fits and slabs < MOST_CONTEXTS
 
 
 def _reusable(context: Context, window: Window) -> int:

@@ -1,7 +1,7 @@
 """HumanEval single-line infilling: 411 problems, each a function with one line missing.
 
-Owns how the data file is read: 64 problems of human-eval-infilling (MIT; the notice lies beside it),
-for evaluation only.
+Owns how the data file is read: 64 problems of human-eval-infilling (MIT; the notice lies beside
+it), for evaluation only.
 
 Source: Bavarian et al. 2022, "Efficient Training of Language Models to Fill in the Middle",
 section 4.1, on the problems of Chen et al. 2021, "Evaluating Large Language Models Trained on

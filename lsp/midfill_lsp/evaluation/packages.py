@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from midfill_infill import language_for
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -20,7 +22,7 @@ class Source:
 
 
 def held_out_sources(archives: Path, say: Callable[[str], None]) -> Iterator[Source]:
-    """The files of all held-out packages, without their tests, in a fixed order.
+    """The files of all held-out packages in the languages we parse, without tests, in a fixed order.
 
     What `archives` does not have is downloaded into it.
 
@@ -35,5 +37,5 @@ def held_out_sources(archives: Path, say: Callable[[str], None]) -> Iterator[Sou
     fetch_packages(packages, archives, say)
     for package in packages:
         for file in read_package(archives, package):
-            if not file.is_test:
+            if not file.is_test and language_for(None, file.path) is not None:
                 yield Source(str(package), file.path, file.language, file.text)
