@@ -18,7 +18,7 @@ from midfill_engine.worker.candidate import (
     View,
 )
 from midfill_engine.worker.copying import CopySource
-from midfill_engine.worker.strategies import DEFAULT, STRATEGIES
+from midfill_engine.worker.strategies import DEFAULT, STRATEGIES, Strategy
 
 OPEN = Edges((), b"", (), single_line=True)
 LINES = Edges((), b"", (), single_line=False)
@@ -319,23 +319,23 @@ def test_a_causal_draft_of_several_lines_is_concluded_with_its_last_whole_one(
 PREDICTIONS = st.tuples(st.sampled_from([EMPTY, *range(20, 60)]), st.floats(0, 1))
 
 
-@settings(deadline=None, max_examples=10)
+@pytest.mark.parametrize("required", [b"", b"de"])
 @pytest.mark.parametrize("name", STRATEGIES)
-@given(st.integers(1, 8), st.integers(0, 8), st.sampled_from([b"", b"de"]), st.data())
 def test_every_strategy_comes_to_an_end_within_its_steps(
-    vocabulary: Vocabulary,
-    name: str,
-    length: int,
-    more: int,
-    required: bytes,
-    data: st.DataObject,
+    vocabulary: Vocabulary, name: str, required: bytes
 ) -> None:
     """A canvas takes no more steps than it may have positions, and edits no more than it may."""
-    strategy = STRATEGIES[name]
+    for seed, (length, more) in enumerate([(1, 0), (1, 8), (4, 0), (4, 2), (8, 0), (3, 7)] * 2):
+        check_ends(vocabulary, STRATEGIES[name], required, length, more, seed)
+
+
+def check_ends(
+    vocabulary: Vocabulary, strategy: Strategy, required: bytes, length: int, more: int, seed: int
+) -> None:
     edges = Edges((), required, (), single_line=True)
     rule = Rule(strategy, strategy.level)
     candidate = Candidate.of_length(edges, "masked", length, most=length + more, rule=rule)
-    random = torch.Generator().manual_seed(data.draw(st.integers(0, 10_000)))
+    random = torch.Generator().manual_seed(seed)
     allowed = torch.tensor([EMPTY, *range(20, 30)])
     steps = 0
     while not candidate.done:
