@@ -22,7 +22,7 @@ class Source:
 
 
 def held_out_sources(archives: Path, say: Callable[[str], None]) -> Iterator[Source]:
-    """The files of all held-out packages in the languages we parse, without tests, in a fixed order.
+    """Files of the held-out packages, in languages that we parse, without tests; in a fixed order.
 
     What `archives` does not have is downloaded into it.
 
