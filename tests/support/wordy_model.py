@@ -7,9 +7,12 @@ import re
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from midfill_engine.adapter_file import load_adapter, write_adapter
+from midfill_engine.model_files import read_config
 from support.tiny_model import write_tiny_model
 
 _WORD: Final = re.compile(r"[a-z]+")
@@ -35,9 +38,10 @@ def write_wordy_model(directory: Path, *, seed: int = 0) -> Path:
             scale[token] = 0.3
     base["model.embed_tokens.weight"] *= scale
     save_file(base, directory / "base.safetensors")
-    adapter = load_file(directory / "adapter.safetensors")
-    adapter["padout"] = torch.zeros_like(adapter["padout"])
-    save_file(adapter, directory / "adapter.safetensors")
+    config = read_config(directory)
+    info, adapter = load_adapter(directory / "adapter.safetensors", config)
+    adapter["padout"] = np.zeros_like(adapter["padout"])
+    write_adapter(directory / "adapter.safetensors", adapter, config, info.recipe)
     return directory
 
 
