@@ -8,7 +8,9 @@ is causal on either side.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import torch
@@ -77,8 +79,13 @@ class Context:
 class ContextPool:
     """A bounded number of contexts. Every busy request has one of its own."""
 
-    def __init__(self, config: ModelConfig, limit_bytes: int) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: ModelConfig,
+        limit_bytes: int,
+        new_slab: Callable[[int], Slab] | None = None,
+    ) -> None:
+        self._new_slab = new_slab or partial(Slab.empty, config)
         self._limit_bytes = limit_bytes
         self._contexts: list[Context] = []  # least recently used first
 
@@ -95,7 +102,7 @@ class ContextPool:
         idle = [c for c in self._contexts if not c.busy]
         best = max(idle, key=lambda c: self._reusable(c, window), default=None)
         if best is None or (self._reusable(best, window) == 0 and self._has_room()):
-            best = Context(Slab.empty(self._config, ORIGIN + PREFIX_TOKENS + SCRATCH_ROWS))
+            best = Context(self._new_slab(ORIGIN + PREFIX_TOKENS + SCRATCH_ROWS))
         elif self._reusable(best, window) == 0:
             best = idle[0]
         if best in self._contexts:

@@ -251,7 +251,7 @@ def _choose(candidate: Candidate, logits: Tensor) -> Tensor:
     if candidate.seed is None:
         return logits.max(1).indices  # argmax is several times slower
     generator = torch.Generator().manual_seed(1000 * candidate.seed + sum(candidate.masked))
-    uniform = torch.rand(logits.shape, generator=generator).clamp_(1e-9)
+    uniform = torch.rand(logits.shape, generator=generator).clamp_(1e-9).to(logits.device)
     return (logits / SAMPLING_TEMPERATURE - uniform.log_().neg_().log_()).max(1).indices
 
 
