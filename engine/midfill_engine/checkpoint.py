@@ -135,7 +135,9 @@ def read_special_ids(directory: Path, raw: Mapping[str, Any], vocab_size: int) -
     try:
         ids = dict(_ids_by_name(directory, raw))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelCorrupt(f"{directory}: the tokenizer's files are malformed: {error!r}") from error
+        raise ModelCorrupt(
+            f"{directory}: the tokenizer's files are malformed: {error!r}"
+        ) from error
     for name in ("mask", "eos"):
         if name not in ids:
             raise ModelUnsupported(
@@ -175,16 +177,16 @@ def _ids_by_name(directory: Path, raw: Mapping[str, Any]) -> Iterator[tuple[str,
             if isinstance(value, int) and not isinstance(value, bool):
                 yield name, value
     tokens = added_tokens(directory)
-    for text, name in (("<|expand|>", "expand"), ("<|delete|>", "delete"), ("<|mask|>", "mask")):
-        if text in tokens:
-            yield name, tokens[text]
+    for name in ("mask", "expand", "delete"):
+        if f"<|{name}|>" in tokens:
+            yield name, tokens[f"<|{name}|>"]
     for settings_file in ("special_tokens_map.json", "tokenizer_config.json"):
         settings = _optional_json(directory / settings_file)
         for name in names:
             token = settings.get(f"{name}_token")
-            text = token.get("content") if isinstance(token, dict) else token
-            if isinstance(text, str) and text in tokens:
-                yield name, tokens[text]
+            content = token.get("content") if isinstance(token, dict) else token
+            if isinstance(content, str) and content in tokens:
+                yield name, tokens[content]
 
 
 def _config(directory: Path, family: Family, raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import torch
 from safetensors.torch import save_file
-from support.tiny_model import byte_level_bpe
 from tokenizers import Tokenizer
 from torch import Tensor
+
+from support.tiny_model import byte_level_bpe
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, INTERMEDIATE = 64, 3, 4, 2, 96
 SPARE: Final = 7  # outputs beyond the tokenizer's, as real models have them
@@ -178,9 +179,7 @@ def _vocab_size(ids: dict[str, int]) -> int:
     return ids[""] + SPARE
 
 
-def _write_tokenizer_config(
-    directory: Path, ids: dict[str, int], settings: dict[str, Any]
-) -> None:
+def _write_tokenizer_config(directory: Path, ids: dict[str, int], settings: dict[str, Any]) -> None:
     decoder = {
         str(number): {"content": name, "special": True, "lstrip": False, "rstrip": False,
                       "normalized": False, "single_word": False}

@@ -15,6 +15,7 @@ from midfill_engine.checkpoint import Checkpoint, SpecialIds, added_tokens
 from midfill_engine.errors import ModelCorrupt, ModelUnsupported
 from midfill_engine.model.vocabulary import EMPTY, END_OF_TEXT, MASK, Vocabulary
 
+
 def load_vocabulary(checkpoint: Checkpoint, device: str = "cpu") -> Vocabulary:
     """The vocabulary of a checkpoint.
 
@@ -24,7 +25,7 @@ def load_vocabulary(checkpoint: Checkpoint, device: str = "cpu") -> Vocabulary:
     """
     tokenizer = _read_tokenizer(checkpoint.directory)
     # Unicode normalization would change the text that a fill has to begin and end with.
-    tokenizer.normalizer = None  # type: ignore[assignment]
+    tokenizer.normalizer = None
     if "Ġ" not in tokenizer.get_vocab():
         raise ModelUnsupported(f"{checkpoint.directory}: the tokenizer is no byte-level BPE")
     special = checkpoint.special
@@ -70,9 +71,7 @@ def _read_tokenizer(directory: Path) -> Tokenizer:
     return tokenizer
 
 
-def _places(
-    tokenizer: Tokenizer, special: SpecialIds, known: int, columns: int
-) -> dict[int, int]:
+def _places(tokenizer: Tokenizer, special: SpecialIds, known: int, columns: int) -> dict[int, int]:
     """Our ids with a meaning: the tokenizer's ids that take their places.
 
     What has no counterpart (an *empty* beside length moves; an end of text other than the one

@@ -95,6 +95,11 @@ class FullAttentionModel:
         backbone = _backbone(checkpoint, FLOAT_TYPES[weights], device)
         return cls(checkpoint, backbone, vocabulary, weights)
 
+    @property
+    def bytes_per_token(self) -> int:
+        """What the keys and values of one token take."""
+        return self.checkpoint.key_value_numbers * FLOAT_TYPES[self.weights].itemsize
+
     def open(self, prefix: Sequence[int], suffix: Sequence[int]) -> Frame:
         """What stands around every canvas between `prefix` and `suffix`, as the vocabulary has
         them."""
@@ -129,9 +134,7 @@ class FullAttentionModel:
         every = self._backbone.lm_head(hidden[torch.tensor(outputs, device=self.device)])
         return list(torch.split(self._ordered(every), [len(c.wanted) for c in canvases]))
 
-    def _part(
-        self, canvas: Canvas, start: int
-    ) -> tuple[_Part, Sequence[int], Sequence[int], int]:
+    def _part(self, canvas: Canvas, start: int) -> tuple[_Part, Sequence[int], Sequence[int], int]:
         """A canvas's rows: ids, positions, and the row that predicts its position 0.
 
         A step that reads the cache runs the canvas alone, and in a shifted model the row before
@@ -179,12 +182,12 @@ def _backbone(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> Any:
         ) from error
     family = checkpoint.family
     config = backbone_config(checkpoint)
-    model_class = {
+    model_class: Any = {
         "qwen2": transformers.Qwen2ForCausalLM,
         "llama": transformers.LlamaForCausalLM,
     }[family.backbone]
     register_attention()
-    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     backbone, report = model_class.from_pretrained(
         checkpoint.directory,
         config=config,

@@ -45,6 +45,7 @@ class Candidate:
     seed: int | None = None  # of a sampled draft; None: always the likeliest token
     guesses: dict[int, tuple[int, float]] = field(default_factory=dict)  # last seen, per position
     proposed: list[int] = field(default_factory=list)  # causal view: what may come next
+    expansions: int = 0  # how often a token has become two masks (see `length_moves`)
 
     @classmethod
     def of_length(cls, edges: Edges, view: View, length: int, seed: int | None = None) -> Candidate:

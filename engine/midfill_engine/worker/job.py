@@ -10,17 +10,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
 
-from midfill_engine.errors import RequestRejected
+from midfill_engine.errors import ModelCorrupt, RequestRejected
 from midfill_engine.model.transformer import Segment
 from midfill_engine.model.vocabulary import EMPTY, Vocabulary
 from midfill_engine.protocol import DraftEvent, Fill, FillRequest, FillResult, FillStats
 from midfill_engine.worker.candidate import Candidate, Edges
 from midfill_engine.worker.context import ORIGIN, SCRATCH_ROWS, Context
+from midfill_engine.worker.length_moves import drop_moves, move_length
 from midfill_engine.worker.plan import PLANS, SAMPLING_TEMPERATURE, Plan, causal_length, lengths
 from midfill_engine.worker.score import ScoredText, scored_text, token_log_probabilities
 from midfill_engine.worker.window import Window
@@ -30,13 +31,38 @@ MAX_EDGE_CHARACTERS: Final = 4096  # more is not even tokenized
 _NO_STATS: Final = FillStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
+class Handle(Protocol):
+    """A context, in whichever way a model holds it."""
+
+    def spoil(self) -> None:
+        """Forget everything: a pass failed half-way."""
+        ...
+
+
+class Pool(Protocol):
+    """The contexts of a model."""
+
+    @property
+    def nbytes(self) -> int:
+        """What they hold."""
+        ...
+
+    def acquire(self, window: Window) -> tuple[Handle, int]:
+        """A context for a job, and how many of the window's tokens it has."""
+        ...
+
+    def release(self, context: Any) -> None:
+        """Take back a context that `acquire` gave."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class Job:
     """A request, its context and its candidates."""
 
     request: FillRequest
     window: Window
-    context: Context
+    context: Handle
     candidates: list[Candidate]
     stats: FillStats
     finished: list[Candidate] = field(default_factory=list)
@@ -44,6 +70,12 @@ class Job:
     @property
     def plan(self) -> Plan:
         return PLANS[self.request.quality]
+
+    @property
+    def encoded_context(self) -> Context:
+        """The context of a job on the embedded model."""
+        assert isinstance(self.context, Context)
+        return self.context
 
     @property
     def active(self) -> list[Candidate]:
@@ -57,6 +89,7 @@ class Job:
         """
         for candidate in self.active:
             candidate.conclude(vocabulary)
+            drop_moves(candidate, vocabulary)
             if candidate.done:
                 self.finished.append(candidate)
         self.candidates = [c for c in self.candidates if c.done]
@@ -68,12 +101,19 @@ class Job:
 
 
 def start_job(
-    request: FillRequest, window: Window, context: Context, reused: int, candidates: list[Candidate]
+    request: FillRequest,
+    window: Window,
+    context: Handle,
+    reused: int,
+    candidates: list[Candidate],
 ) -> Job:
     """A job whose account is empty but for what its context costs."""
     tokens = len(window.prefix) + len(window.suffix)
     stats = replace(_NO_STATS, context_tokens=tokens, reused_tokens=reused)
     return Job(request, window, context, candidates, stats)
+
+
+Work = tuple[list[int], Segment | Job]  # ids to run before a job's first step, and whose they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +135,7 @@ def denoise_rows(job: Job) -> Rows:
         outputs += [start + position for position in candidate.open_positions]
         start += len(canvas)
     causal = [c.view == "causal" for c in job.active]
-    return _rows(job, canvases, causal, job.context.first_slot, outputs)
+    return _rows(job, canvases, causal, job.encoded_context.first_slot, outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +191,9 @@ def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:
 
     Args:
         logits: [outputs, V], in the order of `denoise_rows(job).outputs`; changed in place.
+
+    Raises:
+        ModelCorrupt: the logits are not numbers.
     """
     active = job.active
     parts = _parts([len(c.open_positions) for c in active])
@@ -158,10 +201,13 @@ def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:
         _constrain(candidate, logits[part], vocabulary)
     tokens = torch.cat([_choose(c, logits[part]) for c, part in zip(active, parts, strict=True)])
     confidences = token_log_probabilities(logits, tokens).exp().tolist()
+    if any(math.isnan(c) for c in confidences):
+        raise ModelCorrupt("the model's outputs are not numbers (NaN or infinite)")
     chosen = tokens.tolist()
     for candidate, part in zip(active, parts, strict=True):
         candidate.commit(chosen[part], confidences[part], job.plan.threshold, vocabulary)
     for candidate in active:
+        move_length(candidate, vocabulary)
         candidate.propose(job.candidates)
     job.finished += [c for c in active if c.done]
     if not job.plan.all_drafts and any(c.view == "causal" for c in job.finished):
@@ -282,7 +328,7 @@ def _rows(
     outputs: list[int],
 ) -> Rows:
     """Pack canvases that all begin with the prefix's last token and do not see one another."""
-    slot = job.context.scratch_slot
+    slot = job.encoded_context.scratch_slot
     sizes = [len(canvas) for canvas in canvases]
     rows, cached = sum(sizes), slot - first_slot
     visible = torch.zeros(rows, cached + rows, dtype=torch.bool)
@@ -296,7 +342,7 @@ def _rows(
     return Rows(
         ids=[i for canvas in canvases for i in canvas],
         positions=[position + i for size in sizes for i in range(size)],
-        segment=Segment(job.context.slab, rows, first_slot, slot, visible),
+        segment=Segment(job.encoded_context.slab, rows, first_slot, slot, visible),
         outputs=outputs,
     )
 

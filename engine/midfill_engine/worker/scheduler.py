@@ -11,32 +11,26 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from typing import Final
 
 import torch
-from torch import Tensor
 
 from midfill_engine.errors import EngineError, ModelError, RequestRejected
 from midfill_engine.model.embedded import EmbeddedModel
-from midfill_engine.model.transformer import Segment
+from midfill_engine.model.full_attention import FullAttentionModel
 from midfill_engine.protocol import DraftEvent, Failure, FillRequest, FillResult
-from midfill_engine.worker.context import ORIGIN, ContextPool
+from midfill_engine.worker.backend import Backend, backend_for
 from midfill_engine.worker.job import (
     Job,
-    Rows,
+    Pool,
     Scorable,
+    Work,
     commit_step,
     confidence,
-    denoise_rows,
-    in_passes,
     make_result,
-    plan_candidates,
-    score_rows,
     start_job,
     texts_to_score,
 )
-from midfill_engine.worker.score import noisy_channel, token_log_probabilities
 from midfill_engine.worker.window import make_window
 
 MAX_ACTIVE: Final = 16  # jobs in one batch; more wait their turn
@@ -72,14 +66,14 @@ class _Run:
 class Scheduler:
     """Runs jobs step by step on the thread that calls `run`."""
 
-    def __init__(self, load: Callable[[], EmbeddedModel]) -> None:
+    def __init__(self, load: Callable[[], EmbeddedModel | FullAttentionModel]) -> None:
         self._load = load
         self._changed = threading.Condition()
         self._inbox: list[Ticket] = []
         self._wanting: list[Callable[[EngineError | None], None]] = []
         self._closing = False
         self._runs: list[_Run] = []
-        self._pool: ContextPool | None = None
+        self._pool: Pool | None = None
         self._step_s = 0.0  # how long the last denoising pass took
         self._score_s = 0.0  # and the last scoring pass
 
@@ -129,13 +123,13 @@ class Scheduler:
             )
             return not self._closing
 
-    def _try_load(self) -> EmbeddedModel | None:
+    def _try_load(self) -> Backend | None:
         """Load the model, or refuse all that wait for it; the next request tries again.
 
         A person waits for the model, not for a deadline: clocks start when it is there.
         """
         try:
-            model = self._load()
+            model = backend_for(self._load())
         except Exception as error:  # noqa: BLE001 - the worker outlives a failed load
             _LOG.error("the model could not be loaded", exc_info=error)
             known = error if isinstance(error, EngineError) else ModelError(f"loading: {error!r}")
@@ -143,7 +137,7 @@ class Scheduler:
             for ticket in self._take(len(self._inbox)):
                 _refuse(ticket, known)
             return None
-        self._pool = ContextPool(model.config, CONTEXT_BYTES)
+        self._pool = model.new_pool(CONTEXT_BYTES)
         with self._changed:
             for ticket in self._inbox:
                 ticket.received = time.monotonic()
@@ -155,7 +149,7 @@ class Scheduler:
         for call in wanting:
             call(error)
 
-    def _tick(self, model: EmbeddedModel) -> None:
+    def _tick(self, model: Backend) -> None:
         """One turn: admit and encode arrivals, one denoising step, score and answer."""
         self._drop_cancelled()
         self._admit(model)
@@ -169,8 +163,8 @@ class Scheduler:
 
     def _guarded(
         self,
-        work: Callable[[EmbeddedModel, Sequence[_Run]], None],
-        model: EmbeddedModel,
+        work: Callable[[Backend, Sequence[_Run]], None],
+        model: Backend,
         runs: Sequence[_Run],
     ) -> None:
         """Do a piece of work; where it fails, so do the requests that it was for."""
@@ -193,10 +187,10 @@ class Scheduler:
             taken, self._inbox = waiting[:count], waiting[count:]
         return taken
 
-    def _admit(self, model: EmbeddedModel) -> None:
+    def _admit(self, model: Backend) -> None:
         """Give arrivals a context each, and encode what their contexts lack in one pass."""
         arrivals: list[_Run] = []
-        work: list[tuple[list[int], Segment]] = []
+        work: list[Work] = []
         started = time.monotonic()
         for ticket in self._take(MAX_ACTIVE - len(self._runs)):
             try:
@@ -212,45 +206,42 @@ class Scheduler:
             work += missing
         if work:
             try:
-                _encode(model, work)
+                model.encode(work)
             except Exception as error:  # noqa: BLE001 - the worker outlives any one pass
                 self._abort(arrivals, error)
         for run in arrivals:
             run.spent(time.monotonic() - started, "encode_ms")
 
-    def _start(
-        self, model: EmbeddedModel, ticket: Ticket
-    ) -> tuple[_Run, list[tuple[list[int], Segment]]]:
+    def _start(self, model: Backend, ticket: Ticket) -> tuple[_Run, list[Work]]:
         request = ticket.request
         assert self._pool is not None
         window = make_window(model.vocabulary, request.prefix, request.prefix_line, request.suffix)
-        candidates = plan_candidates(model.vocabulary, request)
+        candidates = model.plan(request)
         context, reused = self._pool.acquire(window)
         job = start_job(request, window, context, reused, candidates)
         job.stats = replace(job.stats, queue_ms=1000 * (time.monotonic() - ticket.received))
         run = _Run(ticket, job, ticket.received + request.deadline_ms / 1000)
         self._runs.append(run)
-        return run, context.open(window)
+        return run, model.open(job)
 
-    def _denoise(self, model: EmbeddedModel, runs: Sequence[_Run]) -> None:
+    def _denoise(self, model: Backend, runs: Sequence[_Run]) -> None:
         """One step for all of them in one pass."""
         if not runs:
             return
         started = time.monotonic()
-        rows = [denoise_rows(run.job) for run in runs]
-        logits = model.denoiser_logits(_run_rows(model.run_denoiser, rows))
-        for run, part in zip(
-            runs, torch.split(logits, [len(r.outputs) for r in rows]), strict=True
-        ):
-            commit_step(run.job, part, model.vocabulary)
+        for run, logits in zip(runs, model.predict([run.job for run in runs]), strict=True):
+            try:
+                commit_step(run.job, logits, model.vocabulary)
+            except ModelError as error:  # the others' outputs are their own
+                self._abort([run], error)
         self._step_s = time.monotonic() - started
-        for run in runs:
+        for run in [run for run in runs if run in self._runs]:
             run.spent(self._step_s, "denoise_ms")
             run.job.stats = replace(run.job.stats, steps=run.job.stats.steps + 1)
             if run.ticket.request.want_drafts:
                 run.ticket.reply(run.job.draft_event(model.vocabulary))
 
-    def _finish(self, model: EmbeddedModel, runs: Sequence[_Run]) -> None:
+    def _finish(self, model: Backend, runs: Sequence[_Run]) -> None:
         """Score what the runs have come to, as far as time allows, and answer."""
         for run in runs:
             if run.ticket.cancelled:
@@ -266,7 +257,7 @@ class Scheduler:
             self._release(run)
             run.ticket.reply(result)
 
-    def _score(self, model: EmbeddedModel, run: _Run, items: Sequence[Scorable]) -> list[float]:
+    def _score(self, model: Backend, run: _Run, items: Sequence[Scorable]) -> list[float]:
         """A score for each item; where the deadline leaves no time, its confidence."""
         started = time.monotonic()
         if len(items) < 2:
@@ -274,7 +265,7 @@ class Scheduler:
         if run.deadline - started < self._score_s:
             self._score_s /= 2  # an estimate that is never checked must not stand for ever
             return [confidence(item.candidate) for item in items]
-        scores = [s for group in in_passes(items) for s in _score_pass(model, run.job, group)]
+        scores = model.score(run.job, items)
         self._score_s = time.monotonic() - started
         run.spent(self._score_s, "score_ms")
         return scores
@@ -297,42 +288,13 @@ class Scheduler:
         for run in [r for r in runs if r in self._runs]:
             run.job.context.spoil()
             self._release(run)
-            _refuse(run.ticket, RequestRejected(f"the engine failed: {error!r}"))
+            known = error if isinstance(error, ModelError) else None
+            _refuse(run.ticket, known or RequestRejected(f"the engine failed: {error!r}"))
 
     def _release(self, run: _Run) -> None:
         assert self._pool is not None
         self._runs.remove(run)
         self._pool.release(run.job.context)
-
-
-def _encode(model: EmbeddedModel, work: Sequence[tuple[list[int], Segment]]) -> None:
-    """Run the base over missing context tokens; their keys and values are what is wanted."""
-    ids = [i for part, _ in work for i in part]
-    positions = [s.write - ORIGIN + i for _, s in work for i in range(s.rows)]
-    model.run_base(ids, torch.tensor(positions), [segment for _, segment in work])
-
-
-def _score_pass(model: EmbeddedModel, job: Job, items: Sequence[Scorable]) -> list[float]:
-    """The noisy-channel score of each item, in one pass of the base."""
-    hidden = _run_rows(model.run_base, [score_rows(job, items)])
-    targets = torch.tensor([i for item in items for i in item.scored.ids])
-    chosen = token_log_probabilities(model.base_logits(hidden), targets)
-    parts = torch.split(chosen, [len(item.scored.ids) for item in items])
-    return [noisy_channel(i.scored, part) for i, part in zip(items, parts, strict=True)]
-
-
-def _run_rows(
-    run_pass: Callable[[Sequence[int], Tensor, Sequence[Segment]], Tensor], rows: Sequence[Rows]
-) -> Tensor:
-    """One packed pass over several jobs' rows; the hidden states of the outputs they want."""
-    hidden = run_pass(
-        [i for r in rows for i in r.ids],
-        torch.tensor([p for r in rows for p in r.positions]),
-        [r.segment for r in rows],
-    )
-    starts = accumulate((len(r.ids) for r in rows), initial=0)
-    wanted = [start + i for start, r in zip(starts, rows, strict=False) for i in r.outputs]
-    return hidden[wanted]
 
 
 def _refuse(ticket: Ticket, error: EngineError) -> None:

@@ -1,0 +1,92 @@
+"""Choosing a hole's length before it is filled, for models that cannot change it on their way.
+
+Pure: the model's part is a function that is handed in. A hole of the right length is one that the
+model is surer of at first sight than holes of that length usually are.
+
+Source: "CAL" (arXiv 2602.00476), section 4; bias curve from its appendix A.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+START: Final = 8  # tokens
+_PATIENCE: Final = 4  # lengths in a row that are no better, before a direction is given up
+_SPREAD: Final = (1.0, 0.75, 1.35, 0.5, 2.0)  # lengths of the drafts around the chosen one
+
+
+@dataclass(frozen=True, slots=True)
+class BiasCurve:
+    """How sure a model is at first sight of a hole of some length: a·e^(-bL) + c·e^(-dL) + e."""
+
+    a: float
+    b: float
+    c: float
+    d: float
+    e: float
+
+    def at(self, length: int) -> float:
+        """Its value at a length in tokens."""
+        return self.a * math.exp(-self.b * length) + self.c * math.exp(-self.d * length) + self.e
+
+
+# The authors' own for LLaDA, Dream-Coder and DiffuCoder alike.
+PUBLISHED_BIAS: Final = BiasCurve(a=1.00, b=1.77, c=0.56, d=0.06, e=0.24)
+
+
+def probed_length(
+    probe: Callable[[Sequence[int]], Sequence[float]],
+    bias: BiasCurve,
+    *,
+    start: int,
+    most: int,
+) -> int:
+    """Climb from `start` in both directions to the length of the highest calibrated confidence.
+
+    Args:
+        probe: the mean, over a hole's masks, of the likeliest token's probability in a first
+            step; for several lengths at once. Each is asked for once.
+        start: 1…most, in tokens.
+    """
+    up, down = _Direction(start, 1, most), _Direction(start, -1, 1)
+    best = start
+    scores = {start: probe([start])[0] / bias.at(start)}
+    while wanted := [*up.next_lengths(), *down.next_lengths()]:
+        for length, found in zip(wanted, probe(wanted), strict=True):
+            scores[length] = found / bias.at(length)
+        for direction in (up, down):
+            best = direction.climb(scores, best)
+    return best
+
+
+def lengths_around(best: int, count: int, most: int) -> list[int]:
+    """Up to `count` lengths for drafts, the best one first; 1…most, each once."""
+    spread = [min(max(round(best * factor), 1), most) for factor in _SPREAD]
+    return list(dict.fromkeys(spread))[:count]
+
+
+class _Direction:
+    """One side of the climb."""
+
+    def __init__(self, start: int, step: int, last: int) -> None:
+        self._at = start  # the furthest length that has been looked at
+        self._step = step
+        self._left = abs(last - start)  # lengths there are beyond it
+        self._worse = 0
+
+    def next_lengths(self) -> list[int]:
+        """What has to be known before it is clear whether to go on."""
+        count = min(_PATIENCE - self._worse, self._left)
+        return [self._at + self._step * (i + 1) for i in range(count)]
+
+    def climb(self, scores: dict[int, float], best: int) -> int:
+        """Go through the lengths just probed: the best length so far."""
+        for length in self.next_lengths():
+            better = scores[length] > scores[best]
+            best = length if better else best
+            self._worse = 0 if better else self._worse + 1
+            self._at, self._left = length, self._left - 1
+        return best
