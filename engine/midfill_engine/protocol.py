@@ -18,7 +18,7 @@ from cattrs import Converter, UnstructureStrategy
 
 from midfill_engine.errors import ProtocolError
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
 _SURROGATES: Final = "surrogatepass"  # an editor's text may hold halves of characters
@@ -150,12 +150,13 @@ class StatusResult:
     request_id: int
     worker_pid: int
     model: str
-    weights: str  # how the weights are held: "float32" or "int8"
+    weights: str  # how they are held: "float32", "bfloat16" or "int8"
     threads: int
     rss_bytes: int
     cache_bytes: int
     active: int
     clients: int
+    device: str  # "cpu" or "cuda:0"
 
 
 Message = (

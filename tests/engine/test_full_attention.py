@@ -164,7 +164,7 @@ def test_what_is_cached_is_what_the_refresh_saw(model: FullAttentionModel) -> No
     (approximate,) = together(model, [changed])
     assert all(a is b for a, b in zip(kept, [*cache.keys, *cache.values], strict=True))
     (exact,) = together(model, [Canvas(canvas.frame, ids, canvas.wanted[1:])])
-    assert BOUND < largest("an approximation", approximate, exact)
+    assert largest("an approximation", approximate, exact) > BOUND
 
 
 def test_caches_of_different_shapes_share_a_pass(model: FullAttentionModel) -> None:

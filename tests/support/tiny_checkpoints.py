@@ -58,7 +58,9 @@ def write_dream(directory: Path, *, seed: int = 0, expand: bool = False) -> Path
     _write_json(directory / "generation_config.json", generation)
     for name in ("modeling_dream", "configuration_dream", "tokenization_dream"):
         (directory / f"{name}.py").write_text(TRAP)
-    _write_shards(directory, _qwen2_tensors(seed, _vocab_size(ids)), shards=2)
+    tensors = _qwen2_tensors(seed, _vocab_size(ids))
+    _mute(directory, tensors["lm_head.weight"])
+    _write_shards(directory, tensors, shards=2)
     return directory
 
 
@@ -77,7 +79,9 @@ def write_open_dcoder(directory: Path, *, seed: int = 0) -> Path:
             **_qwen2_dimensions(ids),
         },
     )
-    _write_shards(directory, _qwen2_tensors(seed, _vocab_size(ids)), shards=1)
+    tensors = _qwen2_tensors(seed, _vocab_size(ids))
+    _mute(directory, tensors["lm_head.weight"])
+    _write_shards(directory, tensors, shards=1)
     return directory
 
 
@@ -131,7 +135,9 @@ def write_llada(directory: Path, *, seed: int = 0) -> Path:
     )
     _write_json(directory / "generation_config.json", {"eos_token_id": ids["<|endoftext|>"]})
     (directory / "modeling_llada.py").write_text(TRAP)
-    _write_shards(directory, _llada_tensors(seed, _vocab_size(ids)), shards=3)
+    tensors = _llada_tensors(seed, _vocab_size(ids))
+    _mute(directory, tensors["model.transformer.ff_out.weight"])
+    _write_shards(directory, tensors, shards=3)
     return directory
 
 
@@ -252,6 +258,13 @@ def _llada_tensors(seed: int, vocab_size: int) -> dict[str, Tensor]:
             tensors[f"{block}{name}.weight"] = normal(INTERMEDIATE, HIDDEN)
         tensors[f"{block}ff_out.weight"] = normal(HIDDEN, INTERMEDIATE)
     return tensors
+
+
+def _mute(directory: Path, head: Tensor) -> None:
+    """Have a model never say parts of characters, so that its fills are text."""
+    for token, number in json.loads((directory / "vocab.json").read_text()).items():
+        if not all(0x21 <= ord(c) < 0x7F or 0x100 <= ord(c) <= 0x120 for c in token):
+            head[number] = 0
 
 
 def _normal(seed: int) -> Any:

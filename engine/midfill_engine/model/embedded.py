@@ -38,6 +38,7 @@ class EmbeddedModel:
     base: Weights
     denoiser: Weights
     adapter_io: Tensor  # [3, hidden]: embeddings of mask and empty, output row of empty
+    weights: WeightFormat
 
     @classmethod
     @torch.inference_mode()
@@ -73,6 +74,7 @@ class EmbeddedModel:
                 head,
             ),
             io.to(dtype),
+            weights,
         )
 
     @property

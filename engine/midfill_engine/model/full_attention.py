@@ -134,6 +134,11 @@ class FullAttentionModel:
         every = self._backbone.lm_head(hidden[torch.tensor(outputs, device=self.device)])
         return list(torch.split(self._ordered(every), [len(c.wanted) for c in canvases]))
 
+    @torch.inference_mode()
+    def warm_up(self) -> None:
+        """One small pass, for what libraries set up on first use."""
+        self.logits([Canvas(self.open([], []), [MASK] * 8, range(8))])
+
     def _part(self, canvas: Canvas, start: int) -> tuple[_Part, Sequence[int], Sequence[int], int]:
         """A canvas's rows: ids, positions, and the row that predicts its position 0.
 

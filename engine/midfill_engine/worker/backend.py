@@ -43,6 +43,11 @@ class Backend(Protocol):
     @property
     def vocabulary(self) -> Vocabulary: ...
 
+    @property
+    def held(self) -> tuple[str, str]:
+        """How the weights are held, and on which device."""
+        ...
+
     def new_pool(self, limit_bytes: int) -> Pool:
         """Contexts of at most so many bytes."""
         ...
@@ -82,6 +87,10 @@ class ContextCached:
     @property
     def vocabulary(self) -> Vocabulary:
         return self._model.vocabulary
+
+    @property
+    def held(self) -> tuple[str, str]:
+        return self._model.weights, self._model.device
 
     def new_pool(self, limit_bytes: int) -> ContextPool:
         return ContextPool(self._model.config, limit_bytes, self._model.new_slab)

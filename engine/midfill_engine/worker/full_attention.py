@@ -77,6 +77,10 @@ class FullAttention:
     def vocabulary(self) -> Vocabulary:
         return self._model.vocabulary
 
+    @property
+    def held(self) -> tuple[str, str]:
+        return self._model.weights, self._model.device
+
     def new_pool(self, limit_bytes: int) -> FullAttentionPool:
         """Bounded by the number of jobs and `CACHE_BYTES`, not by `limit_bytes`."""
         return FullAttentionPool()

@@ -73,6 +73,7 @@ class Scheduler:
         self._wanting: list[Callable[[EngineError | None], None]] = []
         self._closing = False
         self._runs: list[_Run] = []
+        self.held = ("", "")  # how the model's weights are held, and where, once it is loaded
         self._pool: Pool | None = None
         self._step_s = 0.0  # how long the last denoising pass took
         self._score_s = 0.0  # and the last scoring pass
@@ -138,6 +139,7 @@ class Scheduler:
                 _refuse(ticket, known)
             return None
         self._pool = model.new_pool(CONTEXT_BYTES)
+        self.held = model.held
         with self._changed:
             for ticket in self._inbox:
                 ticket.received = time.monotonic()

@@ -20,9 +20,10 @@ from typing import Final, TypeVar, cast
 import psutil
 import torch
 
+from midfill_engine.client import WeightChoice
 from midfill_engine.errors import EngineError, ProtocolError, RequestCancelled, RequestRejected
 from midfill_engine.model.embedded import EmbeddedModel
-from midfill_engine.model.linear import WeightFormat, best_format
+from midfill_engine.model.full_attention import FullAttentionModel
 from midfill_engine.protocol import (
     PROTOCOL_VERSION,
     Cancel,
@@ -38,6 +39,7 @@ from midfill_engine.protocol import (
     encode,
     read_message,
 )
+from midfill_engine.worker.loading import load_model
 from midfill_engine.worker.scheduler import Scheduler, Ticket
 
 LINGER_S: Final = 2.0  # how long the worker waits for another client after the last one
@@ -51,11 +53,10 @@ T = TypeVar("T")
 async def serve(listener: socket.socket, model: str, weights: str) -> None:
     """Serve clients until the last one has been gone for a while."""
     torch.set_num_threads(_cores())
-    held: WeightFormat = best_format() if weights == "auto" else cast(WeightFormat, weights)
-    scheduler = Scheduler(lambda: _load(model, held))
+    scheduler = Scheduler(lambda: _load(model, cast(WeightChoice, weights)))
     thread = threading.Thread(target=scheduler.run, name="model")
     thread.start()
-    worker = _Worker(scheduler, model, held)
+    worker = _Worker(scheduler, model)
     server = await asyncio.start_unix_server(worker.handle, sock=listener)
     try:
         await worker.until_unneeded()
@@ -72,10 +73,8 @@ def _cores() -> int:
     return min(physical, allowed) if allowed else physical
 
 
-def _load(model: str, weights: WeightFormat) -> EmbeddedModel:
-    """A model that has run once: the first pass of a process takes several times as long."""
-    loaded = EmbeddedModel.load(model, weights)
-    loaded.warm_up()
+def _load(model: str, weights: WeightChoice) -> EmbeddedModel | FullAttentionModel:
+    loaded = load_model(model, weights)
     with suppress(AttributeError, OSError):  # glibc keeps what the float copies held otherwise
         ctypes.CDLL(None).malloc_trim(0)
     return loaded
@@ -84,10 +83,9 @@ def _load(model: str, weights: WeightFormat) -> EmbeddedModel:
 class _Worker:
     """What all connections share."""
 
-    def __init__(self, scheduler: Scheduler, model: str, weights: WeightFormat) -> None:
+    def __init__(self, scheduler: Scheduler, model: str) -> None:
         self.scheduler = scheduler
         self.model = model
-        self.weights = weights
         self.clients = 0
         self._changed = asyncio.Event()
 
@@ -127,12 +125,13 @@ class _Worker:
             request_id=request_id,
             worker_pid=os.getpid(),
             model=self.model,
-            weights=self.weights,
+            weights=self.scheduler.held[0],
             threads=torch.get_num_threads(),
             rss_bytes=memory.rss,
             cache_bytes=self.scheduler.cache_bytes,
             active=self.scheduler.active,
             clients=self.clients,
+            device=self.scheduler.held[1],
         )
 
 
