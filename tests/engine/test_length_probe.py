@@ -1,0 +1,79 @@
+"""The climb to a hole's length, on curves whose top is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from midfill_engine.worker.length_probe import (
+    PUBLISHED_BIAS,
+    BiasCurve,
+    lengths_around,
+    probed_length,
+)
+
+FLAT = BiasCurve(0, 1, 0, 1, 1)
+
+
+def climb(
+    curve: Callable[[int], float], bias: BiasCurve, start: int = 8, most: int = 64
+) -> tuple[int, list[list[int]]]:
+    """The length found, and the lengths probed at a time."""
+    asked: list[list[int]] = []
+
+    def probe(lengths: Sequence[int]) -> list[float]:
+        asked.append(list(lengths))
+        return [curve(length) for length in lengths]
+
+    return probed_length(probe, bias, start=start, most=most), asked
+
+
+@pytest.mark.parametrize("top", [1, 3, 8, 11, 20, 63, 64])
+def test_the_top_is_found(top: int) -> None:
+    found, asked = climb(lambda length: 1 / (1 + abs(length - top)), FLAT)
+    assert found == top
+    probed = [length for wave in asked for length in wave]
+    assert len(set(probed)) == len(probed)
+    assert all(1 <= length <= 64 for length in probed)
+
+
+def test_a_dip_is_crossed_and_a_gap_is_not() -> None:
+    def bumpy(length: int) -> float:
+        return {8: 0.5, 11: 0.6, 30: 0.9}.get(length, 0.1)
+
+    assert climb(bumpy, FLAT)[0] == 11
+
+
+def test_a_climb_ends_soon_where_nothing_is_better() -> None:
+    found, asked = climb(lambda length: float(length == 8), FLAT)
+    assert found == 8
+    assert asked == [[8], [9, 10, 11, 12, 7, 6, 5, 4]]
+
+
+def test_short_holes_are_not_preferred_for_being_short() -> None:
+    """Where a model is as sure as it is of any hole of that length, no length is better."""
+    found, _ = climb(PUBLISHED_BIAS.at, PUBLISHED_BIAS)
+    assert found == 8
+    assert climb(PUBLISHED_BIAS.at, FLAT)[0] == 1
+    assert climb(lambda n: PUBLISHED_BIAS.at(n) * (1.2 if n == 12 else 1), PUBLISHED_BIAS)[0] == 12
+
+
+def test_the_bias_curve() -> None:
+    assert PUBLISHED_BIAS.at(0) == pytest.approx(1.80)
+    assert PUBLISHED_BIAS.at(1000) == pytest.approx(0.24)
+
+
+@pytest.mark.parametrize(("start", "most"), [(1, 1), (2, 2), (8, 8)])
+def test_narrow_bounds(start: int, most: int) -> None:
+    found, asked = climb(lambda length: float(-length), FLAT, start, most)
+    assert found == 1
+    assert max(map(max, asked)) <= most
+
+
+@pytest.mark.parametrize(
+    ("best", "count", "most", "want"),
+    [(8, 1, 24, [8]), (8, 3, 24, [8, 6, 11]), (20, 5, 24, [20, 15, 24, 10]), (1, 5, 24, [1, 2])],
+)
+def test_lengths_of_drafts(best: int, count: int, most: int, want: list[int]) -> None:
+    assert lengths_around(best, count, most) == want
