@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # As the worker has it, for tests that run the model in their own process: see docs/log.md.
 export GOMP_SPINCOUNT := 10000
 
-.PHONY: demo test check bench quality setup model
+.PHONY: demo test check bench quality gpu-check setup model
 
 demo: model
 	@$(BIN)/midfill demo
@@ -24,6 +24,11 @@ check: setup
 
 quality: model
 	@$(BIN)/python -m pytest -q -s tests/quality --holes 100 --qualities fast,balanced,best
+
+# Needs a CUDA device, and no network: it runs in whatever Python has torch where there is no .venv.
+gpu-check:
+	@PYTHONPATH=lsp:infill:engine:tests \
+		$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m support.gpu_check
 
 bench: model
 	@$(BIN)/midfill bench

@@ -43,14 +43,14 @@ def attention(queries: Tensor, blocks: Sequence[Block]) -> Tensor:
     start = 0
     for block in blocks:
         stop = start + block.rows
-        mixed[start:stop] = _block_attention(queries[start:stop], block)
+        mixed[start:stop] = block_attention(queries[start:stop], block)
         start = stop
     return mixed
 
 
-def _block_attention(queries: Tensor, block: Block) -> Tensor:
-    """Query heads that share a key-value head are folded into the query length, so that keys and
-    values are never repeated."""
+def block_attention(queries: Tensor, block: Block) -> Tensor:
+    """One block of `attention` in SDPA. Query heads that share a key-value head are folded into the
+    query length, so that keys and values are never repeated."""
     rows, heads, head_dim = queries.shape
     kv_heads = len(block.keys)
     group = heads // kv_heads
@@ -102,6 +102,8 @@ def _block_diagonal(rows: tuple[int, ...], keys: tuple[int, ...], device: torch.
 @lru_cache(maxsize=1)
 def xformers_works() -> bool:
     """Whether xformers is there and has a kernel for the current CUDA device."""
+    if not torch.cuda.is_available():
+        return False
     try:
         probe = torch.zeros(8, 4, 64, device="cuda", dtype=torch.bfloat16)
         keys = torch.zeros(2, 16, 64, device="cuda", dtype=torch.bfloat16)

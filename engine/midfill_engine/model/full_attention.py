@@ -23,7 +23,7 @@ from midfill_engine.model.dual_cache import DualCache
 from midfill_engine.model.linear import FLOAT_TYPES, WeightFormat
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 
-_ATTENTION: Final = "midfill_packed"  # our name in transformers' registry of attention functions
+ATTENTION: Final = "midfill_packed"  # our name in transformers' registry of attention functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def _backbone(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> Any:
         use_safetensors=True,
         local_files_only=True,
         trust_remote_code=False,
-        attn_implementation=_ATTENTION,
+        attn_implementation=ATTENTION,
         output_loading_info=True,
     )
     lacking = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
@@ -224,7 +224,7 @@ def register_attention() -> None:
     """Make our attention known to transformers, which hands it the pass's parts."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(_ATTENTION, _attend)
+    AttentionInterface.register(ATTENTION, _attend)
 
 
 def _attend(
