@@ -28,7 +28,6 @@ from midfill_engine.worker.job import (
     Rows,
     Scorable,
     Work,
-    confidence,
     denoise_rows,
     in_passes,
     plan_candidates,
@@ -114,9 +113,7 @@ class ContextCached:
         return list(torch.split(logits, [len(r.outputs) for r in rows]))
 
     def score(self, job: Job, items: Sequence[Scorable]) -> list[float]:
-        """The noisy-channel score of each item; of one alone, its confidence."""
-        if len(items) < 2:
-            return [confidence(item.candidate) for item in items]
+        """The noisy-channel score of each item."""
         return [score for group in in_passes(items) for score in self._score_pass(job, group)]
 
     def _score_pass(self, job: Job, items: Sequence[Scorable]) -> list[float]:
