@@ -70,6 +70,8 @@ _LLADA_FIXED: Final = {  # what it must be for the weights to be a Llama's
     "include_bias": False,
     "include_qkv_bias": False,
     "attention_layer_norm": False,
+    "input_emb_norm": False,
+    "scale_logits": False,
     "rope": True,
 }
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from midfill_engine.checkpoint import read_checkpoint
+from midfill_engine.model import full_attention
 from midfill_engine.model.dual_cache import DualCache, RefreshPolicy
 from midfill_engine.model.full_attention import Canvas, FullAttentionModel, backbone_config
 from midfill_engine.model.vocabulary import EMPTY, MASK
@@ -199,6 +200,16 @@ def test_when_a_cache_is_made_anew(before: list[int], after: list[int], due: boo
     assert cache.is_due(after, MASK) is due
 
 
+def test_more_rows_than_a_pass_takes(
+    dream: FullAttentionModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canvases = [canvas_of(dream, number, 5) for number in range(len(TEXTS))]
+    at_once = together(dream, canvases)
+    monkeypatch.setattr(full_attention, "PASS_ROWS", 25)
+    for ours, theirs in zip(together(dream, canvases), at_once, strict=True):
+        assert largest("in several passes", ours, theirs) < BOUND
+
+
 def test_what_a_caller_has_put_into_a_canvas_counts(dream: FullAttentionModel) -> None:
     canvas = canvas_of(dream, 0)
     other = list(canvas.ids)
@@ -235,6 +246,16 @@ def test_llada_is_a_llama_with_other_names(tmp_path: Path) -> None:
     difference = (model._backbone(ids).logits - twin(ids).logits).abs().max()
     print(f"LLaDA and Llama: {difference:.1e}")
     assert difference == 0.0
+
+
+@torch.inference_mode()
+def test_a_tied_head(tmp_path: Path) -> None:
+    """As the smallest Qwen2 models have it: there is no lm_head in the file."""
+    model = load(write_open_dcoder(tmp_path / "open", tied=True))
+    (stored,) = (load_file(path) for path in (tmp_path / "open").glob("*.safetensors"))
+    assert torch.equal(model._backbone.lm_head.weight, stored["model.embed_tokens.weight"])
+    canvas = canvas_of(model, 0)
+    assert largest("tied", model.logits([canvas])[0], plain_logits(model, canvas)) < 10 * BOUND
 
 
 @torch.inference_mode()

@@ -45,6 +45,12 @@ def dreamon(tmp_path_factory: Any) -> FullAttentionModel:
     return load(write_dream(tmp_path_factory.mktemp("on") / "model", expand=True))
 
 
+@pytest.fixture(autouse=True)
+def probing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These models are small enough to be probed on the CPU."""
+    monkeypatch.setattr(full_attention, "PROBING_DEVICES", ("cpu", "cuda"))
+
+
 def load(directory: Path) -> FullAttentionModel:
     torch.set_num_threads(1)
     return FullAttentionModel.load(directory, "float32", "cpu")
@@ -252,8 +258,12 @@ def test_lengths_are_probed_where_there_is_time(
         fast = run.fill(request_for(*TEXTS[0], quality="fast"))
         assert {len(ids) for ids in seen} == {8}
         balanced = run.fill(request_for(*TEXTS[0], quality="balanced"))
+        monkeypatch.setattr(full_attention, "PROBING_DEVICES", ("cuda",))
+        seen.clear()
+        run.fill(request_for(*TEXTS[0], quality="balanced"))
     assert fast.fills[0].text == "self" * 8
     assert balanced.fills[0].text == "self" * 5
+    assert {len(ids) for ids in seen} == {6, 10, 16}
 
 
 def test_a_job_too_large_for_its_cache_runs_exactly(

@@ -64,7 +64,7 @@ def write_dream(directory: Path, *, seed: int = 0, expand: bool = False) -> Path
     return directory
 
 
-def write_open_dcoder(directory: Path, *, seed: int = 0) -> Path:
+def write_open_dcoder(directory: Path, *, seed: int = 0, tied: bool = False) -> Path:
     """As Open-dCoder is published: a Qwen2 whose tokenizer has a mask, and no bos."""
     ids = _write_tokenizer(directory, ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<M>"])
     _write_tokenizer_config(
@@ -77,10 +77,13 @@ def write_open_dcoder(directory: Path, *, seed: int = 0) -> Path:
             "model_type": "qwen2",
             "eos_token_id": ids["<|endoftext|>"],
             **_qwen2_dimensions(ids),
+            "tie_word_embeddings": tied,
         },
     )
     tensors = _qwen2_tensors(seed, _vocab_size(ids))
     _mute(directory, tensors["lm_head.weight"])
+    if tied:
+        tensors.pop("lm_head.weight")
     _write_shards(directory, tensors, shards=1)
     return directory
 

@@ -24,6 +24,7 @@ from midfill_engine.model.linear import FLOAT_TYPES, WeightFormat
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 
 ATTENTION: Final = "midfill_packed"  # our name in transformers' registry of attention functions
+PASS_ROWS: Final = 8192  # what has room beside 7 billion parameters on a card of 24 GB
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +110,24 @@ class FullAttentionModel:
         )
 
     def logits(self, canvases: Sequence[Canvas]) -> list[Tensor]:
-        """One pass over all canvases.
+        """One pass over all canvases, or several where they have more than `PASS_ROWS` rows.
 
         Returns:
             For each, [wanted, V] float32 in the vocabulary's order. Tokens without text are ruled
             out, but for *empty*, or the length moves where the model has them.
         """
+        groups: list[list[Canvas]] = [[]]
+        room = PASS_ROWS
+        for canvas in canvases:
+            rows = len(canvas.frame.before) + len(canvas.ids) + len(canvas.frame.after)
+            if rows > room and groups[-1]:
+                groups.append([])
+                room = PASS_ROWS
+            groups[-1].append(canvas)
+            room -= rows
+        return [part for group in groups for part in self._pass(group)]
+
+    def _pass(self, canvases: Sequence[Canvas]) -> list[Tensor]:
         ids: list[int] = []
         positions: list[int] = []
         outputs: list[int] = []

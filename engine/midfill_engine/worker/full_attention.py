@@ -31,6 +31,7 @@ _POLICIES: Final[Mapping[Quality, RefreshPolicy]] = {
     "best": RefreshPolicy(every=1, block=8),
 }
 _PROBING: Final = ("balanced", "best")  # qualities that can wait for a better length
+PROBING_DEVICES: Final = ("cuda",)  # dozens of whole sequences: on a CPU no deadline allows that
 _LONGEST_PROBE: Final = 64  # tokens
 
 
@@ -96,7 +97,8 @@ class FullAttention:
         prefix = [] if job.window.prefix == (END_OF_TEXT,) else job.window.prefix
         context.frame = self._model.open(prefix, job.window.suffix)
         moves_itself = self._model.vocabulary.expand is not None
-        if moves_itself or job.request.quality not in _PROBING:
+        fast_enough = self._model.device.startswith(PROBING_DEVICES)
+        if moves_itself or not fast_enough or job.request.quality not in _PROBING:
             return []
         return [([*context.frame.before, *context.frame.after], job)]
 
