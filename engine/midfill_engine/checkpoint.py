@@ -21,6 +21,9 @@ from midfill_engine.tensor_file import TensorFile, open_tensor_file
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 TOKENIZER_FILES: Final = (("tokenizer.json",), ("vocab.json", "merges.txt"))
+TRANSFORMERS_MISSING: Final = (
+    "a checkpoint needs transformers, which is not installed: install midfill[models]"
+)
 _PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _DERIVED: Final = ".rotary_emb.inv_freq"  # stored by some, computed from the configuration
 _QKV: Final = tuple(PROJECTIONS[letter] for letter in "qkv")
@@ -152,6 +155,8 @@ def read_special_ids(directory: Path, raw: Mapping[str, Any], vocab_size: int) -
             )
     if "expand" in ids:
         ids.setdefault("delete", ids["eos"])
+    else:  # a length that can only shrink is none of the model's own moves
+        ids.pop("delete", None)
     wanted = [field.name for field in fields(SpecialIds)]
     return SpecialIds(**{name: ids.get(name) for name in wanted})  # type: ignore[arg-type]
 

@@ -65,6 +65,12 @@ def test_a_dreamon(tmp_path: Path) -> None:
     assert read_checkpoint(tmp_path / "on").special == found
 
 
+def test_a_delete_without_an_expand_is_no_move(tmp_path: Path) -> None:
+    directory = write_dream(tmp_path / "dream")
+    change(directory / "generation_config.json", delete_token_id=3)
+    assert read_checkpoint(directory).special.delete is None
+
+
 def test_a_llada(tmp_path: Path) -> None:
     found = read_checkpoint(write_llada(tmp_path / "llada"))
     assert (found.family.name, found.family.backbone, found.family.shifted) == (

@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from midfill_engine.checkpoint import read_checkpoint
+from midfill_engine.errors import ModelUnsupported
 from midfill_engine.model import full_attention
 from midfill_engine.model.dual_cache import DualCache, RefreshPolicy
 from midfill_engine.model.full_attention import Canvas, FullAttentionModel, backbone_config
@@ -246,6 +247,13 @@ def test_llada_is_a_llama_with_other_names(tmp_path: Path) -> None:
     difference = (model._backbone(ids).logits - twin(ids).logits).abs().max()
     print(f"LLaDA and Llama: {difference:.1e}")
     assert difference == 0.0
+
+
+def test_without_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = write_dream(tmp_path / "dream")
+    monkeypatch.setattr(full_attention, "find_spec", lambda _name: None)
+    with pytest.raises(ModelUnsupported, match=r"midfill\[models\]"):
+        load(directory)
 
 
 @torch.inference_mode()

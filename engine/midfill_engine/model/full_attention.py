@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from midfill_engine.checkpoint import Checkpoint, read_checkpoint
+from midfill_engine.checkpoint import TRANSFORMERS_MISSING, Checkpoint, read_checkpoint
 from midfill_engine.errors import ModelCorrupt, ModelUnsupported
 from midfill_engine.model.attention import Block, attention
 from midfill_engine.model.checkpoint_vocabulary import load_vocabulary
@@ -92,6 +93,8 @@ class FullAttentionModel:
         if weights == "int8":
             raise ModelUnsupported("a checkpoint is run in float32 or bfloat16, not in int8")
         checkpoint = read_checkpoint(directory)
+        if find_spec("transformers") is None:
+            raise ModelUnsupported(f"{directory}: {TRANSFORMERS_MISSING}")
         vocabulary = load_vocabulary(checkpoint, device)
         backbone = _backbone(checkpoint, FLOAT_TYPES[weights], device)
         return cls(checkpoint, backbone, vocabulary, weights)
@@ -192,12 +195,8 @@ class FullAttentionModel:
 
 def _backbone(checkpoint: Checkpoint, dtype: torch.dtype, device: str) -> Any:
     """Transformers' model with the checkpoint's weights."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise ModelUnsupported(
-            "a checkpoint needs transformers: install midfill with its extra, midfill[models]"
-        ) from error
+    import transformers
+
     family = checkpoint.family
     config = backbone_config(checkpoint)
     model_class: Any = {

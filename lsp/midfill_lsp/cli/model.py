@@ -86,6 +86,10 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _described(checkpoint: "Checkpoint") -> list[tuple[str, str]]:
+    from importlib.util import find_spec
+
+    from midfill_engine.checkpoint import TRANSFORMERS_MISSING
+
     family, special = checkpoint.family, checkpoint.special
     reading = "position i is predicted at i - 1" if family.shifted else "predicted in place"
     n, kv = checkpoint.parameters, checkpoint.key_value_numbers
@@ -102,6 +106,7 @@ def _described(checkpoint: "Checkpoint") -> list[tuple[str, str]]:
         ("device", "a CUDA device if there is one, else the CPU; MIDFILL_DEVICE overrides"),
         ("tokens", ", ".join(f"{name} {i}" for name, i in special.found().items())),
         ("length", f"of a hole: {length}"),
+        *([] if find_spec("transformers") else [("missing", TRANSFORMERS_MISSING)]),
     ]
 
 
