@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # As the worker has it, for tests that run the model in their own process: see docs/log.md.
 export GOMP_SPINCOUNT := 10000
 
-.PHONY: demo test check bench quality gpu-check setup model
+.PHONY: demo test check bench quality strategies gpu-check gpu-train setup model
 
 demo: model
 	@$(BIN)/midfill demo
@@ -23,7 +23,12 @@ check: setup
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
 
 quality: model
-	@$(BIN)/python -m pytest -q -s tests/quality --holes 100 --qualities fast,balanced,best
+	@$(BIN)/midfill eval --quality fast,balanced,best
+
+# HOLES=200 takes hours on two cores.
+HOLES ?= 60
+strategies: model
+	@PYTHONPATH=tests $(BIN)/python tests/quality/compare_strategies.py --holes $(HOLES)
 
 # Needs a CUDA device, and no network: it runs in whatever Python has torch where there is no .venv.
 gpu-check:
@@ -32,6 +37,16 @@ gpu-check:
 
 bench: model
 	@$(BIN)/midfill bench
+
+# For a machine with a GPU and no network, where nothing is installed by us: it needs a python3
+# with torch, numpy, platformdirs, tokenizers and tree-sitter with its grammars. The pieces are those
+# of `midfill train pack CONFIG build/pieces`; they can be brought one by one.
+PIECES ?= build/pieces
+OUT ?= out
+TRAIN_SECONDS ?= 600
+gpu-train:
+	@PYTHONPATH=lsp:infill:engine$${PYTHONPATH:+:$$PYTHONPATH} $(PYTHON) -m midfill_lsp \
+		train packed $(PIECES) $(OUT) --seconds $(TRAIN_SECONDS)
 
 model: setup
 	@$(BIN)/midfill model fetch embedded

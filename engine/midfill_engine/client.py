@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from midfill_engine import errors
-from midfill_engine.endpoint import answers, endpoint_for, starting
+from midfill_engine.endpoint import answers, build, endpoint_for, starting
 from midfill_engine.errors import (
     EngineError,
     ProtocolError,
     RequestRejected,
     WorkerLost,
+    WorkerOutdated,
     WorkerUnavailable,
 )
 from midfill_engine.paths import absolute_model
@@ -78,6 +79,7 @@ class EngineClient:
             WorkerLost: the worker went away, or stands still long after the deadline. The next
                 call connects anew, and starts another where none is left.
             WorkerUnavailable: no worker could be started.
+            WorkerOutdated: the worker is of another version of midfill, and serves others.
             RequestRejected: the worker refused.
         """
         if request.quality not in QUALITIES:
@@ -131,12 +133,15 @@ class EngineClient:
 
     async def _connect(self) -> _Connection:
         endpoint = endpoint_for(self._model, self._weights)
+        reason: Exception | None = None
         for attempt in range(_ATTEMPTS):
             if attempt:
                 await asyncio.to_thread(self._start_unless_running, endpoint)
-            with suppress(OSError, WorkerLost):
+            try:
                 return await _Connection.open(endpoint)
-        raise WorkerUnavailable("workers go away as soon as they are started")
+            except (OSError, WorkerLost) as error:
+                reason = error
+        raise WorkerUnavailable(f"no worker stays ({reason})") from reason
 
     def _start_unless_running(self, endpoint: Path) -> None:
         """Start a worker, unless another process has done so while we waited for the lock."""
@@ -172,19 +177,21 @@ class _Connection:
 
         Raises:
             OSError: nobody listens.
-            WorkerLost: the worker hung up before its welcome.
-            WorkerUnavailable: it is a worker of another version.
+            WorkerLost: the worker hung up before its welcome, or went because it is of no use.
+            WorkerOutdated: it is of another version, and others use it.
+            WorkerUnavailable: whoever listens is no worker.
         """
         reader, writer = await asyncio.open_unix_connection(
             str(endpoint), limit=_STREAM_LIMIT_BYTES
         )
         try:
-            writer.write(encode(Hello(PROTOCOL_VERSION)))
+            writer.write(encode(Hello(PROTOCOL_VERSION, build())))
             welcome = await read_message(reader)
             if welcome is None:
                 raise WorkerLost("the worker hung up")
-            if not isinstance(welcome, Welcome) or welcome.version != PROTOCOL_VERSION:
-                raise WorkerUnavailable(f"the worker speaks another protocol: {welcome}")
+            if not isinstance(welcome, Welcome):
+                raise WorkerUnavailable(f"whoever listens at {endpoint} is no worker of ours")
+            _check(welcome)
         except BaseException as error:
             writer.close()
             if isinstance(error, ProtocolError):
@@ -267,6 +274,19 @@ class _Connection:
                 waiting.on_draft(message)
             except Exception as error:  # noqa: BLE001 - it is the caller's own, and goes there
                 waiting.answer.set_exception(error)
+
+
+def _check(welcome: Welcome) -> None:
+    """Whether the worker is of our version and build. Raises what `_Connection.open` does."""
+    if (welcome.version, welcome.build) == (PROTOCOL_VERSION, build()):
+        return
+    if not welcome.others:
+        raise WorkerLost("a worker of another version of midfill has gone, as nobody needs it")
+    raise WorkerOutdated(
+        f"the worker {welcome.worker_pid} is of another version of midfill and serves "
+        f"{welcome.others} other client(s); restart the editors that were started before midfill "
+        f"was updated, or end it: kill {welcome.worker_pid}"
+    )
 
 
 def _error_of(failure: Failure) -> EngineError:

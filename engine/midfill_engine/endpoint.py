@@ -1,6 +1,10 @@
 """Where a worker listens: a Unix socket in the runtime directory, one for each kind of worker.
 
-Owns the socket's name, its lock and the directory's safety. Knows nothing of what is said.
+Owns the socket's name, its locks and the directory's safety. Knows nothing of what is said.
+
+There are two locks. Who starts a worker holds the one of `starting` until the worker listens. The
+worker holds the other, its `claim`, for as long as it may listen: whatever becomes of those who
+start workers, there are never two at one socket.
 """
 
 from __future__ import annotations
@@ -13,18 +17,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from midfill_engine.errors import WorkerUnavailable
 from midfill_engine.paths import model_dir, runtime_dir
-from midfill_engine.protocol import PROTOCOL_VERSION
 
 _MAX_SOCKET_PATH_BYTES: Final = 103  # the smallest limit among the systems we run on
 _BACKLOG: Final = 64
+_HERE: Final = Path(__file__).parent
 
 
 def endpoint_for(model: str, weights: str) -> Path:
-    """The socket of the worker that serves this model, for this user and version of ours.
+    """The socket of the worker that serves this model, for this user and installation of ours.
 
     Raises:
         WorkerUnavailable: the runtime directory cannot be used; the message says why.
@@ -36,7 +40,7 @@ def endpoint_for(model: str, weights: str) -> Path:
             raise WorkerUnavailable(f"the runtime directory {directory} belongs to another user")
     except OSError as error:
         raise WorkerUnavailable(f"the runtime directory cannot be used: {error}") from error
-    parts = (str(PROTOCOL_VERSION), _package_stamp(), str(model_dir(model).absolute()), weights)
+    parts = (str(_HERE), str(model_dir(model).absolute()), weights)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     endpoint = directory / f"worker-{key}.sock"
     if len(os.fsencode(endpoint)) > _MAX_SOCKET_PATH_BYTES:
@@ -53,6 +57,17 @@ def starting(endpoint: Path) -> Iterator[None]:
     with endpoint.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def claim(endpoint: Path) -> IO[str] | None:
+    """The right to be the worker at `endpoint`, until the file is closed; None: another has it."""
+    lock = endpoint.with_suffix(".claim").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
 
 
 def answers(endpoint: Path) -> bool:
@@ -73,7 +88,7 @@ def remove(endpoint: Path) -> None:
 
 
 def listen(endpoint: Path) -> socket.socket:
-    """A listening socket at `endpoint`, in place of a dead worker's. Call while `starting`."""
+    """A listening socket at `endpoint`, in place of a dead worker's. Call with a `claim`."""
     endpoint.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.bind(str(endpoint))
@@ -83,10 +98,9 @@ def listen(endpoint: Path) -> socket.socket:
 
 
 @cache
-def _package_stamp() -> str:
-    """Tells installations apart: a worker of other code must not answer for ours.
+def build() -> str:
+    """Tells code apart: a worker of other code must not answer for ours.
 
     Once a process: code that has been loaded stays as it is, whatever becomes of its files.
     """
-    here = Path(__file__).parent
-    return f"{here}:{max(p.stat().st_mtime_ns for p in here.rglob('*.py'))}"
+    return str(max(path.stat().st_mtime_ns for path in _HERE.rglob("*.py")))

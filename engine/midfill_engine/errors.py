@@ -9,6 +9,7 @@ EngineError
 ├── ProtocolError          a frame that is no message of ours, or one of another version
 ├── WorkerLost             the worker went away while a request was in flight
 ├── WorkerUnavailable      no worker could be started
+│   └── WorkerOutdated     one of another version of midfill is there, and others use it
 ├── RequestRejected        the worker refused the request; the message says why
 ├── RequestCancelled       the caller withdrew the request
 └── TrainingError          a training run or a corpus cannot be made as asked
@@ -51,6 +52,10 @@ class WorkerLost(EngineError):
 
 class WorkerUnavailable(EngineError):
     """No worker could be started."""
+
+
+class WorkerOutdated(WorkerUnavailable):
+    """The worker belongs to another version of midfill, and other clients need it."""
 
 
 class RequestRejected(EngineError):

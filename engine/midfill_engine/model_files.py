@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from midfill_engine.errors import ModelCorrupt, ModelMissing, ModelUnsupported
 from midfill_engine.tensor_file import Float32, TensorFile, open_tensor_file
 
@@ -51,6 +49,11 @@ class ModelConfig:
     rope_theta: float
     made_by: tuple[int, str] | None  # converter version, sha256 of the GGUF
 
+    @property
+    def base_sha256(self) -> str:
+        """What an adapter knows its base by: the hash of its GGUF; empty where none is stated."""
+        return self.made_by[1] if self.made_by else ""
+
 
 def read_config(directory: Path) -> ModelConfig:
     """The configuration of the model in `directory`.
@@ -73,7 +76,7 @@ def check_model(directory: Path) -> ModelConfig:
     config = _config(directory, raw)
     for name, want in _hashes(directory, raw).items():
         _check_hash(directory / name, want)
-    _check_shapes(_open(directory / WEIGHTS), _weight_shapes(config))
+    check_shapes(open_checked(directory / WEIGHTS), _weight_shapes(config))
     return config
 
 
@@ -84,35 +87,15 @@ def load_weights(directory: Path) -> Iterator[tuple[str, Float32]]:
         ModelMissing, ModelCorrupt, ModelUnsupported: before the first tensor is given.
     """
     check_model(directory)
-    return _open(directory / WEIGHTS).read()
+    return open_checked(directory / WEIGHTS).read()
 
 
-def check_adapter(path: Path, config: ModelConfig) -> None:
-    """Check an adapter's header against the base it is for; its rank is free, but one.
-
-    Raises:
-        ModelMissing, ModelCorrupt: it is not there, cut short, or has other tensors.
-    """
-    file = _open(path)
-    rank = file.shapes().get("layers.0.q.a", (1,))[0]
-    _check_shapes(file, adapter_shapes(config, rank))
-
-
-def load_adapter(path: Path, config: ModelConfig) -> dict[str, Float32]:
-    """An adapter's tensors, widened to float32.
+def open_checked(path: Path) -> TensorFile:
+    """Open a tensor file.
 
     Raises:
-        ModelMissing, ModelCorrupt: as `check_adapter`; also where a value is not finite.
+        ModelMissing, ModelCorrupt: it is not there; it cannot be read, or its header is damaged.
     """
-    check_adapter(path, config)
-    tensors = dict(_open(path).read())
-    for name, values in tensors.items():
-        if not np.isfinite(values).all():
-            raise ModelCorrupt(f"{path}: {name} has values that are not finite")
-    return tensors
-
-
-def _open(path: Path) -> TensorFile:
     try:
         return open_tensor_file(path)
     except FileNotFoundError as error:
@@ -192,7 +175,8 @@ def _check_hash(path: Path, want: str) -> None:
         raise ModelCorrupt(f"{path} is damaged: its sha256 is {found}, not {want}")
 
 
-def _check_shapes(file: TensorFile, want: Mapping[str, tuple[int, ...]]) -> None:
+def check_shapes(file: TensorFile, want: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ModelCorrupt unless the file has just these tensors, of these shapes."""
     found = file.shapes()
     for name in sorted(want.keys() | found.keys()):
         if name not in found:
@@ -205,7 +189,7 @@ def _check_shapes(file: TensorFile, want: Mapping[str, tuple[int, ...]]) -> None
             )
 
 
-def _linears(config: ModelConfig) -> dict[str, tuple[str, int, int]]:
+def linears(config: ModelConfig) -> dict[str, tuple[str, int, int]]:
     """By the adapter's letter: transformers' name, outputs, inputs."""
     d, mlp = config.hidden_size, config.intermediate_size
     q, kv = (n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads))
@@ -231,18 +215,6 @@ def _weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         stem = f"model.layers.{layer}"
         shapes[f"{stem}.input_layernorm.weight"] = (d,)
         shapes[f"{stem}.post_attention_layernorm.weight"] = (d,)
-        for name, outputs, inputs in _linears(config).values():
+        for name, outputs, inputs in linears(config).values():
             shapes[f"{stem}.{name}.weight"] = (outputs, inputs)
-    return shapes
-
-
-def adapter_shapes(config: ModelConfig, rank: int) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of an adapter's tensors."""
-    d = config.hidden_size
-    shapes: dict[str, tuple[int, ...]] = {"norm.d": (d,), "sp": (2, d), "padout": (d,)}
-    for layer in range(config.num_hidden_layers):
-        shapes[f"layers.{layer}.n1.d"] = shapes[f"layers.{layer}.n2.d"] = (d,)
-        for letter, (_, outputs, inputs) in _linears(config).items():
-            shapes[f"layers.{layer}.{letter}.a"] = (rank, inputs)
-            shapes[f"layers.{layer}.{letter}.b"] = (outputs, rank)
     return shapes

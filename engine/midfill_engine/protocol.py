@@ -4,7 +4,8 @@ Owns the wire format and its version. Knows nothing of sockets, models or editor
 
 A frame is a 4-byte big-endian length followed by a msgpack array `[tag, fields…]`, with the fields
 in the order of the dataclass. One connection carries any number of requests at once, told apart
-by `request_id`, which the client chooses. Every `FillRequest` is answered by exactly one
+by `request_id`, which the client chooses. `Hello` and `Welcome` are the same in every version, so
+that two of different versions can say so. Every `FillRequest` is answered by exactly one
 `FillResult` or `Failure`; before it, any number of `DraftEvent`s.
 """
 
@@ -16,6 +17,7 @@ from typing import Final, Literal, get_args
 import msgpack
 from cattrs import Converter, UnstructureStrategy
 
+from midfill_engine.calibration import DEFAULT_GATE
 from midfill_engine.errors import ProtocolError
 
 PROTOCOL_VERSION: Final = 2
@@ -29,9 +31,10 @@ QUALITIES: Final[tuple[Quality, ...]] = ("fast", "balanced", "best")
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First message of a client."""
+    """First message of a client. A worker of another version or build serves it nothing."""
 
     version: int
+    build: str  # tells code apart that has the same version
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,10 @@ class Welcome:
     """First answer of a worker."""
 
     version: int
+    build: str  # of whoever started the worker
     worker_pid: int
     model: str  # name or directory of the model it serves
+    others: int  # other clients it serves; a worker of another build goes if it has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,9 @@ class FillRequest:
     max_tokens: int  # upper bound of a fill's length
     want_drafts: bool
     interactive: bool  # goes before requests that nobody is waiting for
+    strategy: str | None = (
+        None  # which masked positions a step commits; None: as the quality has it
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +96,11 @@ class Fill:
     """A finished candidate. `text` begins with `heal_left` and ends with `heal_right`."""
 
     text: str
-    confidence: float  # 0…1, comparable between fills
+    confidence: float  # 0…1, the probability that it is what was wanted, if calibrated
     score: float  # what the fills are ranked by, comparable within one answer only
     pieces: tuple[str, ...]
     confidences: tuple[float, ...]
+    evidence: tuple[float, ...] = ()  # what `confidence` was made of: see `calibration`
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,7 @@ class FillResult:
     fills: tuple[Fill, ...]
     at_deadline: bool
     stats: FillStats
+    gate: float = DEFAULT_GATE  # fills of less confidence should not be shown unasked
 
 
 @dataclass(frozen=True, slots=True)

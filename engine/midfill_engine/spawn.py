@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from midfill_engine.endpoint import build
 from midfill_engine.errors import WorkerUnavailable
 from midfill_engine.paths import cache_dir, log_dir
 
@@ -30,24 +31,16 @@ _ENVIRONMENT: Final = {
 
 
 def spawn_worker(model: str, weights: str, endpoint: Path) -> None:
-    """Start a worker and return once it listens at `endpoint`.
+    """Start a worker and return once one listens at `endpoint`, it or one that was faster.
 
     Raises:
         WorkerUnavailable: it did not come up; the message ends with its last words.
     """
-    root = str(Path(__file__).parent.parent)
-    # `-I` keeps the workspace and PYTHONPATH out of the worker. It also hides a user's own
-    # site-packages, where we may be installed, so the way to ourselves and to what lies beside
-    # us is put last.
-    code = (
-        "import sys; sys.path.extend(sys.argv.pop(1).split(chr(0x1f))); "
-        "from midfill_engine.worker.main import main; main()"
+    command = isolated_command(
+        "midfill_engine.worker.main",
+        *("--model", model, "--weights", weights, "--endpoint", str(endpoint)),
+        *("--build", build()),
     )
-    beside = [p for p in sys.path if p.endswith("site-packages") and Path(p).is_dir()]
-    command = [
-        sys.executable, "-I", "-c", code, "\x1f".join([root, *beside]),
-        "--model", model, "--weights", weights, "--endpoint", str(endpoint),
-    ]  # fmt: skip
     log = _open_log()
     try:
         process = subprocess.Popen(
@@ -55,7 +48,7 @@ def spawn_worker(model: str, weights: str, endpoint: Path) -> None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log or subprocess.DEVNULL,
-            env={**os.environ, **_ENVIRONMENT, "MIDFILL_CACHE_DIR": str(cache_dir())},
+            env=isolated_environment(),
             cwd=endpoint.parent,
             start_new_session=True,
         )
@@ -65,6 +58,26 @@ def spawn_worker(model: str, weights: str, endpoint: Path) -> None:
         if log:
             log.close()
     _await_ready(process)
+
+
+def isolated_command(module: str, *arguments: str) -> list[str]:
+    """A command line that runs `main()` of a module of ours, and imports nothing of a workspace.
+
+    `-I` keeps the workspace and PYTHONPATH out. It also hides a user's own site-packages, where we
+    may be installed, so the way to ourselves and to what lies beside us is put last.
+    """
+    code = (
+        "import sys; sys.path.extend(sys.argv.pop(1).split(chr(0x1f))); "
+        f"from {module} import main; main()"
+    )
+    beside = [p for p in sys.path if p.endswith("site-packages") and Path(p).is_dir()]
+    root = str(Path(__file__).parent.parent)
+    return [sys.executable, "-I", "-c", code, "\x1f".join([root, *beside]), *arguments]
+
+
+def isolated_environment() -> dict[str, str]:
+    """The environment of a process that runs a model."""
+    return {**os.environ, **_ENVIRONMENT, "MIDFILL_CACHE_DIR": str(cache_dir())}
 
 
 def _await_ready(process: subprocess.Popen[bytes]) -> None:

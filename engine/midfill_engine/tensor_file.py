@@ -63,6 +63,7 @@ class TensorFile:
     path: Path
     data_offset: int  # bytes
     entries: Mapping[str, Entry]
+    metadata: Mapping[str, str]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the tensors as they are once unpacked, sorted by name.
@@ -80,6 +81,12 @@ class TensorFile:
         with self.path.open("rb") as file, _mapped(file) as data:
             for name in names:
                 yield name.removesuffix(_CODES), self._load(data, name)
+
+    def data_sha256(self) -> str:
+        """The hash of all that lies behind the header."""
+        with self.path.open("rb") as file:
+            file.seek(self.data_offset)
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def _load(self, data: mmap.mmap, name: str) -> Float32:
         stem = name.removesuffix(_CODES)
@@ -130,7 +137,10 @@ def open_tensor_file(path: Path) -> TensorFile:
             raise ModelCorrupt(f"{path}: not a safetensors file, or cut short")
         head = file.read(length)
     try:
-        entries = _parse_header(json.loads(head))
+        header = json.loads(head)
+        metadata = _parse_metadata(header.pop("__metadata__", {}))
+        entries = {name: _parse_entry(fields) for name, fields in header.items()}
+        _check_tiling(entries.values())
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ModelCorrupt(f"{path}: the header is damaged ({error})") from error
     data_bytes = max((entry.end for entry in entries.values()), default=0)
@@ -138,17 +148,20 @@ def open_tensor_file(path: Path) -> TensorFile:
         raise ModelCorrupt(
             f"{path}: {size} bytes long where its header says {8 + length + data_bytes}"
         )
-    return TensorFile(path, 8 + length, entries)
+    return TensorFile(path, 8 + length, entries, metadata)
 
 
 def write_tensor_file(
-    path: Path, layout: Mapping[str, tuple[str, tuple[int, ...]]], arrays: Iterable[Array]
+    path: Path,
+    layout: Mapping[str, tuple[str, tuple[int, ...]]],
+    arrays: Iterable[Array],
+    metadata: Mapping[str, str] | None = None,
 ) -> str:
     """Write a safetensors file array by array and return its sha256.
 
     `layout` gives dtype and shape of each array, `arrays` the arrays in the same order.
     """
-    head = _header(layout)
+    head = _header(layout, metadata)
     digest = hashlib.sha256()
     with path.open("xb") as file:
         for block in (len(head).to_bytes(8, "little"), head):
@@ -177,6 +190,14 @@ def unpack(codes: Array, scales: Array, mins: Array | None) -> Float32:
     return out.reshape(rows, blocks * BLOCK)
 
 
+def pack(values: Float32) -> tuple[Array, Array]:
+    """8-bit codes [rows, blocks, 32] and scales [rows, blocks] nearest to [rows, blocks * 32]."""
+    blocks = values.reshape(len(values), -1, BLOCK)
+    scales = (np.abs(blocks).max(-1) / 127).astype(np.float16)
+    divisors = np.where(scales, scales, 1).astype(np.float32)[..., None]
+    return np.rint(blocks / divisors).clip(-127, 127).astype(np.int8), scales
+
+
 def packed_layout(name: str, bits: int, rows: int, columns: int) -> dict[str, tuple[str, Any]]:
     """The layout entries, for `write_tensor_file`, of one packed matrix."""
     blocks = columns // BLOCK
@@ -203,15 +224,18 @@ def _widen(array: Array, dtype: str) -> Float32:
     return array.astype(np.float32, copy=False)
 
 
-def _parse_header(header: dict[str, Any]) -> dict[str, Entry]:
-    header.pop("__metadata__", None)
-    entries = {name: _parse_entry(fields) for name, fields in header.items()}
+def _parse_metadata(fields: dict[str, str]) -> dict[str, str]:
+    if not all(isinstance(text, str) for text in fields.values()):
+        raise ValueError("__metadata__ holds what is no text")
+    return dict(fields)
+
+
+def _check_tiling(entries: Iterable[Entry]) -> None:
     position = 0
-    for entry in sorted(entries.values(), key=lambda entry: (entry.start, entry.end)):
+    for entry in sorted(entries, key=lambda entry: (entry.start, entry.end)):
         if entry.start != position:
             raise ValueError("tensors overlap or leave a gap")
         position = entry.end
-    return entries
 
 
 def _parse_entry(fields: dict[str, Any]) -> Entry:
@@ -227,8 +251,10 @@ def _parse_entry(fields: dict[str, Any]) -> Entry:
     return entry
 
 
-def _header(layout: Mapping[str, tuple[str, tuple[int, ...]]]) -> bytes:
-    header: dict[str, Any] = {}
+def _header(
+    layout: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str] | None
+) -> bytes:
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     position = 0
     for name, (dtype, shape) in layout.items():
         end = position + math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize

@@ -34,7 +34,9 @@ class Judged:
         return "the model came to no result in time"
 
 
-def request_for(canvas: Canvas, effort: Effort, *, want_drafts: bool) -> FillRequest:
+def request_for(
+    canvas: Canvas, effort: Effort, *, want_drafts: bool, strategy: str | None = None
+) -> FillRequest:
     """What to ask the engine."""
     return FillRequest(
         request_id=0,  # the client's to choose
@@ -49,6 +51,7 @@ def request_for(canvas: Canvas, effort: Effort, *, want_drafts: bool) -> FillReq
         max_tokens=min(canvas.max_tokens, effort.max_tokens),
         want_drafts=want_drafts,
         interactive=True,
+        strategy=strategy,
     )
 
 

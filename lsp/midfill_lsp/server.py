@@ -13,11 +13,12 @@ from typing import Any, Protocol
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from midfill_engine.errors import EngineError, ModelError
+from midfill_engine.errors import EngineError, ModelError, WorkerOutdated
 from midfill_engine.protocol import DraftEvent, FillRequest, FillResult
 from midfill_lsp import pygls_fixes
 from midfill_lsp.documents import Document, Documents
 from midfill_lsp.flights import Flights
+from midfill_lsp.laps import Laps
 from midfill_lsp.options import Options, parse_options
 from midfill_lsp.progress import ProgressTokens
 from midfill_lsp.remedies import advice
@@ -132,6 +133,8 @@ class MidfillServer(LanguageServer):
         self.log(f"no fill: {type(error).__name__}: {error}")
         if isinstance(error, ModelError):
             self.tell_once(f"midfill: {advice(error, self.settings.model)}")
+        elif isinstance(error, WorkerOutdated):
+            self.tell_once(f"midfill: {error}")
         elif asked_for:
             self.tell(f"midfill: {error}")
 
@@ -151,15 +154,19 @@ class MidfillServer(LanguageServer):
         result: FillResult,
         confidence: float | None,
         reason: str | None,
+        laps: Laps,
     ) -> None:
         """Tell a client that counts what a fill has cost and what became of it.
 
-        `confidence` is that of the fill that is offered. `reason` says why none is.
+        `confidence` is that of the fill that is offered. `reason` says why none is. `laps` are the
+        server's own stages; what `engineMs` has more than `totalMs` went into the way there and
+        back.
         """
         params: dict[str, Any] = {"uri": document.uri, "version": document.version}
         params |= {"requestId": msg_id, "confidence": confidence, "reason": reason}
         params |= {"atDeadline": result.at_deadline}
         params |= {_camel_case(name): value for name, value in asdict(result.stats).items()}
+        params |= {f"{stage}Ms": ms for stage, ms in laps.ms.items()}
         self.protocol.notify("midfill/stats", params)
 
     def report_server_error(self, error: Exception, source: Any) -> None:

@@ -11,10 +11,11 @@ Owns the defaults. Knows nothing of the wire, which is `options`' concern.
 | `quality.invoked`     | `balanced` | for completions asked for, and for filling a selection      |
 | `automaticDeadlineMs` | 700        | then the best draft so far is shown, while typing           |
 | `invokedDeadlineMs`   | 4000       | the same when asked for, and for a selection                |
-| `minConfidence`       | 0.3        | while typing, fills the model is less sure of are not shown |
+| `minConfidence`       |            | while typing, fills the model is less sure of are not shown |
+|                       |            | (unset: as the model was calibrated)                        |
 | `maxFileBytes`        | 2000000    | midfill leaves larger files alone, and says so once. A file |
 |                       |            | already open is measured again when it is opened again.     |
-| `maxTokens`           | 64         | upper bound of a fill's length                              |
+| `maxTokens`           | 128        | upper bound of a fill's length                              |
 | `model`               | `embedded` | a fetched model's name, or the path of a model's directory  |
 | `drafts`              | false      | send `midfill/draft` notifications while a fill sharpens    |
 | `stats`               | false      | send a `midfill/stats` notification when a fill is done     |
@@ -43,9 +44,9 @@ class Settings:
     invoked_quality: Quality = "balanced"
     automatic_deadline_ms: int = 700
     invoked_deadline_ms: int = 4000
-    min_confidence: float = 0.3
+    min_confidence: float | None = None
     max_file_bytes: int = 2_000_000
-    max_tokens: int = 64
+    max_tokens: int = 128
     model: str = "embedded"
     drafts: bool = False
     stats: bool = False

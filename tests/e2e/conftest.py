@@ -14,6 +14,13 @@ from midfill_engine.endpoint import endpoint_for, starting
 from midfill_engine.spawn import spawn_worker
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--events", type=int, default=1000, help="how many events of the stress test")
+    parser.addoption("--kills", type=int, default=4, help="how many of them kill a process")
+    parser.addoption("--keys", type=int, default=120, help="how many keys the soak test presses")
+    parser.addoption("--seed", type=int, default=1, help="what the events are drawn with")
+
+
 @pytest.fixture(scope="session")
 def wordy_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a model that always writes a word."""

@@ -19,7 +19,7 @@ from support.jobs import request_for
 from midfill_engine import client as client_module
 from midfill_engine import errors
 from midfill_engine.client import EngineClient
-from midfill_engine.endpoint import endpoint_for
+from midfill_engine.endpoint import build, endpoint_for
 from midfill_engine.errors import EngineError, ProtocolError, WorkerLost, WorkerUnavailable
 from midfill_engine.protocol import (
     PROTOCOL_VERSION,
@@ -41,7 +41,7 @@ from midfill_engine.protocol import (
 
 LIMIT_S: Final = 60.0
 MODEL: Final = "/nowhere/model"  # no worker for it is ever started
-WELCOME: Final = Welcome(PROTOCOL_VERSION, 1, MODEL)
+WELCOME: Final = Welcome(PROTOCOL_VERSION, build(), 1, MODEL, 0)
 STATS: Final = FillStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -94,7 +94,8 @@ def clients(private_dirs: Path) -> Callable[..., object]:
             assert task is not None
             tasks.add(task)
             try:
-                if await read_message(reader) == Hello(PROTOCOL_VERSION) and welcome is not None:
+                hello = await read_message(reader)
+                if hello == Hello(PROTOCOL_VERSION, build()) and welcome is not None:
                     writer.write(welcome)
                     await behave(Link(reader, writer))
             except ConnectionError:
@@ -147,8 +148,9 @@ async def stand_still(_link: Link) -> None:
         None,  # it hangs up
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         encode(WELCOME)[:-1],
-        encode(Hello(PROTOCOL_VERSION)),
+        encode(Hello(PROTOCOL_VERSION, "")),
         encode(replace(WELCOME, version=PROTOCOL_VERSION + 1)),
+        encode(replace(WELCOME, build="another")),
     ],
 )
 async def test_a_worker_that_does_not_welcome_us(clients, welcome: bytes | None) -> None:
@@ -160,6 +162,14 @@ async def test_a_worker_that_does_not_welcome_us(clients, welcome: bytes | None)
             await client.fill(request_for())
         with pytest.raises(WorkerUnavailable):
             await client.status()
+
+
+@pytest.mark.parametrize("other", [{"version": PROTOCOL_VERSION + 1}, {"build": "another"}])
+async def test_a_worker_of_another_version_that_serves_others_is_reported(clients, other) -> None:
+    welcome = encode(replace(WELCOME, worker_pid=4321, others=2, **other))
+    async with clients(stand_still, welcome) as client:
+        with pytest.raises(errors.WorkerOutdated, match=r"2 other client.*kill 4321"):
+            await client.fill(request_for())
 
 
 @pytest.mark.parametrize(
@@ -234,7 +244,7 @@ async def test_answers_find_their_requests_and_strays_find_none(clients) -> None
     async def behave(link: Link) -> None:
         first, second = await link.next_fill(), await link.next_fill()
         link.answer(replace(first, request_id=999))
-        link.say(Welcome(1, 1, "again"), DraftEvent(998, 1, ()))
+        link.say(Welcome(1, "", 1, "again", 0), DraftEvent(998, 1, ()))
         for request in (second, second, first, second):
             text = Draft((request.prefix,), (1.0,))
             link.say(DraftEvent(request.request_id, 1, (text,)))
@@ -384,17 +394,3 @@ async def test_a_runtime_directory_that_cannot_be_used(private_dirs: Path, obsta
     client = EngineClient(model=MODEL)
     with pytest.raises(WorkerUnavailable):
         await client.fill(request_for())
-
-
-def test_the_endpoint_stays_when_our_files_are_touched(private_dirs: Path) -> None:
-    """Or else an update in place would have one process start worker after worker."""
-    before = endpoint_for(MODEL, "auto")
-    module = Path(client_module.__file__)
-    moment = module.stat().st_mtime_ns
-    try:
-        module.touch()
-        assert endpoint_for(MODEL, "auto") == before
-    finally:
-        import os
-
-        os.utime(module, ns=(moment, moment))

@@ -13,7 +13,13 @@ from support.jobs import run_encode
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.slab import Slab
-from midfill_engine.worker.context import ORIGIN, SCRATCH_ROWS, Context, ContextPool
+from midfill_engine.worker.context import (
+    LEAST_SHARED,
+    ORIGIN,
+    SCRATCH_ROWS,
+    Context,
+    ContextPool,
+)
 from midfill_engine.worker.window import PREFIX_TOKENS, SUFFIX_TOKENS, Window
 
 BOUND = 1e-4
@@ -175,34 +181,46 @@ def test_a_request_for_the_same_text_reuses_all_of_it(tiny: EmbeddedModel) -> No
     assert again.open(window) == []
 
 
-def test_busy_contexts_are_never_shared(tiny: EmbeddedModel) -> None:
+def test_busy_contexts_are_never_shared_and_none_is_over_the_limit(tiny: EmbeddedModel) -> None:
     pool = pool_of(tiny)
     window = Window((20, 21, 22), (23,))
     held = []
-    for _ in range(2 * SLABS):
+    while pool.has_room:
         context, _ = pool.acquire(window)
         context.open(window)
         held.append(context)
-    assert len({id(context.slab) for context in held}) == 2 * SLABS
-    assert pool.nbytes == 2 * SLABS * held[0].slab.nbytes
-
-
-def test_contexts_over_the_limit_go_when_they_are_released(tiny: EmbeddedModel) -> None:
-    pool = pool_of(tiny)
-    windows = [Window((20 + n, 21 + n, 22 + n), ()) for n in range(2 * SLABS)]
-    held = []
-    for window in windows:
-        context, _ = pool.acquire(window)
-        context.open(window)
-        held.append(context)
-    for context in held:
-        pool.release(context)
+    assert len({id(context.slab) for context in held}) == SLABS
     assert pool.nbytes == SLABS * held[0].slab.nbytes
-    kept = []
-    for window in windows[SLABS:]:
+    pool.release(held[1])
+    assert pool.has_room
+    assert pool.acquire(window) == (held[1], 3)
+    assert not pool.has_room
+
+
+def test_a_little_in_common_is_not_enough_while_there_is_room(tiny: EmbeddedModel) -> None:
+    """Many files begin with the same few tokens."""
+    pool = pool_of(tiny)
+    license_header = tuple(range(20, 20 + LEAST_SHARED - 1))
+    windows = [Window((*license_header, *[90 + n] * 200), ()) for n in range(SLABS)]
+    for window in windows:
         context, reused = pool.acquire(window)
-        kept.append((context, reused))
-    assert kept == [(context, 2) for context in held[SLABS:]]  # the oldest have gone
+        assert reused == 0
+        context.open(window)
+        pool.release(context)
+    for window in windows:
+        context, reused = pool.acquire(window)
+        assert reused == len(window.prefix) - 1
+        pool.release(context)
+
+
+def test_the_most_in_common_is_taken(tiny: EmbeddedModel) -> None:
+    pool = pool_of(tiny)
+    start = tuple(range(20, 100))
+    for length in (40, 60, 50):
+        context = pool._new()
+        context.open(Window((*start[:length], *[300 + length] * 3), ()))
+        pool._contexts.append(context)
+    assert pool.acquire(Window((*start, 7, 8), ()))[1] == 60
 
 
 def test_an_unknown_text_takes_the_place_of_the_least_recently_used(tiny: EmbeddedModel) -> None:
@@ -220,9 +238,11 @@ def test_an_unknown_text_takes_the_place_of_the_least_recently_used(tiny: Embedd
     assert unknown is slabs[1]
 
 
-def test_a_limit_below_one_context_still_serves(tiny: EmbeddedModel) -> None:
+def test_a_limit_below_one_context_still_serves_one_at_a_time(tiny: EmbeddedModel) -> None:
     pool = ContextPool(tiny.config, 1)
     for n in range(3):
+        assert pool.has_room
         context, _ = pool.acquire(Window((20 + n,), ()))
+        assert not pool.has_room
         pool.release(context)
-        assert pool.nbytes == 0
+    assert pool.nbytes == context.slab.nbytes

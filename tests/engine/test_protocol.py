@@ -130,4 +130,4 @@ def test_an_oversized_message_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_follows_a_bad_frame_is_not_read() -> None:
-    check_refused(encode(Hello(1)) + frame("Hello", []) + encode(Cancel(1)), "malformed Hello")
+    check_refused(encode(Hello(1, "")) + frame("Hello", []) + encode(Cancel(1)), "malformed Hello")

@@ -9,12 +9,13 @@ from typing import Final, cast
 import pytest
 from support.jobs import request_for
 from support.schedulers import Running, running
-from support.wordy_model import write_line_breaking_model
+from support.wordy_model import write_line_breaking_model, write_wordy_model
 from tokenizers import Tokenizer
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.vocabulary import Vocabulary
 from midfill_engine.protocol import QUALITIES, FillRequest, Quality
+from midfill_engine.worker.strategies import STRATEGIES
 
 PREFIX: Final = "class Account:\n    def deposit(self, amount):\n        self.balance"
 EDGES: Final = [
@@ -84,6 +85,33 @@ def test_a_single_line_is_not_broken_however_much_the_model_wants_it(
             assert any("\n" in fill.text[len(heal_left) :] for fill in broken.fills)
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("single_line", [True, False])
+def test_every_strategy_fills_within_the_edges(
+    busy: Running, strategy: str, single_line: bool
+) -> None:
+    for heal_left, heal_right in [("", ""), ("\n        sel", ""), ("sel", "ance")]:
+        edges = {"heal_left": heal_left, "heal_right": heal_right}
+        request = request_for(PREFIX, single_line=single_line, quality="balanced", **edges)
+        result = busy.fill(replace(request, strategy=strategy))
+        assert not result.at_deadline
+        assert result.fills
+        for fill in result.fills:
+            assert fill.text.startswith(heal_left)
+            assert fill.text.endswith(heal_right)
+            assert "" not in fill.pieces
+
+
+def test_a_fill_of_several_lines_is_as_long_as_it_may_be(tmp_path: Path) -> None:
+    """The wordy model never says that a hole ends, so its canvases grow until they may not."""
+    model = EmbeddedModel.load(str(write_wordy_model(tmp_path / "wordy")), "float32")
+    with running(lambda: model) as run:
+        for most in (1, 7, 40, 150):
+            request = request_for(single_line=False, quality="balanced", max_tokens=most)
+            lengths = {len(fill.pieces) for fill in run.fill(request).fills}
+            assert lengths == {most}
+
+
 def check_refused(run: Running, request: FillRequest, complaint: str) -> None:
     failure = run.ask(request)[0].failure()
     assert failure.kind == "RequestRejected"
@@ -109,6 +137,7 @@ def test_edges_that_no_token_spells_are_refused(
         (request_for(max_tokens=0), "at least one token, not 0"),
         (request_for(max_tokens=-5), "at least one token, not -5"),
         (replace(request_for(), quality=cast(Quality, "perfect")), "no quality 'perfect'"),
+        (replace(request_for(), strategy="magic"), "no strategy 'magic'; there are left-edge, "),
         (request_for(heal_left="x" * 10_000_000), "too long"),
         (request_for(heal_right="\0" * 10_000_000), "too long"),
         (request_for(heal_left="é" * 100), "too long"),
@@ -135,5 +164,5 @@ def test_absurd_requests_are_refused(busy: Running, request_: FillRequest, compl
 def test_extreme_requests_are_answered_within_bounds(busy: Running, request_: FillRequest) -> None:
     result = busy.fill(replace(request_, quality="best"))
     assert result.stats.steps
-    assert all(len(fill.pieces) <= 128 for fill in result.fills)
+    assert all(len(fill.pieces) <= 200 for fill in result.fills)
     assert result.stats.context_tokens <= 472

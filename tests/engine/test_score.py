@@ -13,7 +13,6 @@ from midfill_engine.worker.candidate import Candidate
 from midfill_engine.worker.context import SCRATCH_ROWS, ContextPool
 from midfill_engine.worker.job import in_passes, score_rows, texts_to_score
 from midfill_engine.worker.score import (
-    FILL_WEIGHT,
     ScoredText,
     noisy_channel,
     scored_text,
@@ -62,9 +61,9 @@ def test_what_is_read_is_bounded_and_the_beginning_of_the_whole(
         assert len(spelled) >= len(fill.encode())
 
 
-def test_the_score_weighs_the_fill_by_half() -> None:
+def test_fill_and_suffix_count_alike() -> None:
     logs = torch.tensor([-1.0, -2.0, -4.0])
-    assert noisy_channel(ScoredText((5, 6, 7), 2), logs) == FILL_WEIGHT * -3 - 4
+    assert noisy_channel(ScoredText((5, 6, 7), 2), logs) == -7
     assert noisy_channel(ScoredText((5, 6, 7), 0), logs) == -7
 
 

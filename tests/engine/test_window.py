@@ -13,6 +13,7 @@ from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.vocabulary import END_OF_TEXT, Vocabulary
 from midfill_engine.worker.window import (
     ANCHOR_LINES,
+    LINE_TOKENS,
     PREFIX_TOKENS,
     SUFFIX_TOKENS,
     Window,
@@ -20,6 +21,7 @@ from midfill_engine.worker.window import (
 )
 
 LINE = "        self.balance += amount\n"
+WORDS = ("balance", " = ", "self.", "deposit(", "\u00e9t\u00e9 ", "9" * 7, "    ", "\U0001f600")
 LONG_LINE = "".join(f"a{n % 97}+b{n % 89};" for n in range(2000))
 
 
@@ -73,18 +75,31 @@ def test_a_long_text_begins_at_an_anchor(vocabulary: Vocabulary, first_line: int
     assert int(first.removeprefix("line ")) % ANCHOR_LINES == 0
 
 
-def test_the_start_stays_while_a_person_types(vocabulary: Vocabulary) -> None:
-    """Whoever types at the end of a long file moves the start once in so many lines.
+def starts_while_typing(vocabulary: Vocabulary, text: str, typed: str) -> list[int]:
+    """Where in the text the window begins, before the first key and after each."""
+    ends = range(len(text), len(text) + len(typed) + 1)
+    return [end - len(prefix_text(vocabulary, (text + typed)[:end])) for end in ends]
 
-    Around that it may move twice more: half a word can take more tokens than the whole.
-    """
-    text, starts = LINE * 80, []
+
+def test_the_start_stays_while_a_person_types(vocabulary: Vocabulary) -> None:
+    """Whoever types at the end of a long file moves the start once in so many lines."""
     typed = LINE * (3 * ANCHOR_LINES)
-    for end in range(len(typed)):
-        shown = prefix_text(vocabulary, text + typed[:end])
-        starts.append(len(text) + end - len(shown))
-    assert len(set(starts)) <= 5
-    assert sum(a != b for a, b in pairwise(starts)) <= 12
+    starts = starts_while_typing(vocabulary, LINE * 80, typed)
+    assert starts == sorted(starts)
+    assert 2 <= len(set(starts)) <= 4
+    moved = [at for at, (a, b) in enumerate(pairwise(starts)) if a != b]
+    assert all(typed[at] == "\n" for at in moved)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), st.integers(20, 60))
+def test_no_word_moves_the_start(vocabulary: Vocabulary, words: list[str], lines: int) -> None:
+    """Whatever is typed into a line, letter by letter, up to the room that a line has."""
+    text, typed = "".join(f"line {n}\n" for n in range(lines)) * 2, ""
+    for word in words:
+        if len(vocabulary.encode(typed + word)) + len(word) <= LINE_TOKENS:
+            typed += word
+    assert len(set(starts_while_typing(vocabulary, text, typed))) == 1
 
 
 def test_the_start_does_not_depend_on_where_the_text_was_cut(vocabulary: Vocabulary) -> None:

@@ -13,7 +13,7 @@ import pytest
 from midfill_lsp.cli import main
 from midfill_lsp.cli.exit_codes import ExitCode
 from midfill_lsp.replay.keystrokes import human_pauses, passage
-from midfill_lsp.replay.tally import Figures, Spread, spread, tally
+from midfill_lsp.replay.tally import Figures, Split, Spread, spread, tally
 from midfill_lsp.replay.typist import DEBOUNCE_S, Asked, Session
 from midfill_lsp.samples import SAMPLE
 
@@ -67,6 +67,8 @@ async def test_tally() -> None:
 
     def stats(steps: int, tokens: int, reused: int, *, late: bool = False) -> dict[str, Any]:
         told = {"totalMs": 100.0, "steps": steps, "tokens": tokens, "atDeadline": late}
+        told |= {"canvasMs": 10.0, "engineMs": 150.0, "filtersMs": 20.0, "queueMs": 5.0}
+        told |= {"encodeMs": 15.0, "denoiseMs": 40.0, "scoreMs": 30.0}
         return told | {"reusedTokens": reused, "contextTokens": 100}
 
     session = Session(
@@ -92,6 +94,7 @@ async def test_tally() -> None:
         request_to_answer=Spread(125.0, 500.0, 500.0),
         model_to_answer=Spread(250.0, 500.0, 500.0),
         in_worker=Spread(100.0, 100.0, 100.0),
+        split=Split(195.0, 10.0, 50.0, 5.0, 15.0, 40.0, 30.0, 10.0, 20.0),
         offered=1,
         at_deadline=1,
         steps_per_fill=3.0,
@@ -115,6 +118,8 @@ def test_a_run(tiny_model: Path, private_dirs: Path, capsys: pytest.CaptureFixtu
     assert full["filled"] > 0
     assert full["model_to_answer"]["p50_ms"] >= full["in_worker"]["p50_ms"] > 0
     assert full["steps_per_fill"] >= 1
+    assert all(ms >= 0 for ms in full["split"].values())
+    assert full["split"]["steps"] > 0
     assert 0.9 < full["reused_share"] <= 1
     assert report["server_rss_bytes"] > 0
     assert report["worker_rss_bytes"] > report["worker_cache_bytes"] > 0
@@ -133,7 +138,25 @@ def test_a_run_for_people(
     assert "request to answer, p50" in out
     assert "typed through" in out
     assert "memory: server" in out
+    assert "where its time goes, mean" in out
     assert path.read_bytes().startswith(b"package a\r\n")
+
+
+def test_clients_at_once(
+    tiny_model: Path, private_dirs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--clients", "1,3", "--seconds", "1"]
+    assert main(["bench", "--model", str(tiny_model), *arguments, "--json"]) == 0
+    loads = json.loads(capsys.readouterr().out)["loads"]
+    assert [load["clients"] for load in loads] == [1, 3]
+    for load in loads:
+        assert load["fills"] >= load["clients"]
+        assert load["different"] == 0
+        assert 0 < load["slowest_share"] <= 1
+        assert load["steps_per_second"] > load["fills_per_second"] > 0
+        assert load["to_answer"]["p95_ms"] >= load["to_answer"]["p50_ms"] > 0
+    assert main(["bench", "--model", str(tiny_model), *arguments]) == 0
+    assert "unlike alone" in capsys.readouterr().out
 
 
 def test_what_cannot_be_measured(
@@ -149,6 +172,7 @@ def test_what_cannot_be_measured(
 
     (tmp_path / "latin.py").write_bytes(b"\xe4")
     check(ExitCode.USAGE, "not a number of characters", "--characters", "0")
+    check(ExitCode.USAGE, "not a number of clients", "--clients", "1,,2")
     check(ExitCode.INPUT, "not UTF-8", "--file", str(tmp_path / "latin.py"))
     check(ExitCode.INPUT, "No such file", "--file", str(tmp_path / "none.py"))
     check(ExitCode.MODEL, "midfill model fetch embedded")

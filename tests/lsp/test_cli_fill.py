@@ -162,9 +162,14 @@ def test_stdin(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_asked_of_the_engine(command: Command, engine: ScriptedEngine) -> None:
     command.fill("x = ¦\n", "--quality", "best", "--deadline-ms", 77, "--model", "/m")
     (request,) = engine.requests
-    assert (request.quality, request.deadline_ms) == ("best", 77)
+    assert (request.quality, request.deadline_ms, request.strategy) == ("best", 77, None)
     assert engine.models == ["/m"]
     assert engine.closed == 1
+
+
+def test_a_strategy_is_asked_for(command: Command, engine: ScriptedEngine) -> None:
+    command.fill("x = ¦\n", "--strategy", "entropy")
+    assert engine.requests[0].strategy == "entropy"
 
 
 def test_no_fill(command: Command, engine: ScriptedEngine) -> None:

@@ -257,3 +257,23 @@ def test_a_workspace_with_modules_of_our_names(environment: dict[str, str], tmp_
         assert process.ask("shutdown", None) is None
         process.send("exit", None)
         assert process.ends() == 0
+
+
+def test_an_environment_that_leads_python_into_a_workspace(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """As an installed script runs, without `-I`, and PYTHONPATH names the workspace."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    for name in ("argparse", "asyncio", "logging", "msgpack", "pygls", "midfill_infill"):
+        (workspace / f"{name}.py").write_text(f"raise SystemExit('not your {name}')\n")
+    script = tmp_path / "midfill"
+    script.write_text("import sys\nfrom midfill_lsp.entry import main\nsys.exit(main())\n")
+    environment = environment | {"PYTHONPATH": str(workspace)}
+    with server([sys.executable, str(script)], environment, cwd=workspace) as process:
+        process.initialize(rootUri=workspace.as_uri())
+        process.open("x = \n")
+        assert process.complete(0, 4) == []
+        assert process.ask("shutdown", None) is None
+        process.send("exit", None)
+        assert process.ends() == 0

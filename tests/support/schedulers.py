@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.protocol import DraftEvent, Failure, FillRequest, FillResult
-from midfill_engine.worker.scheduler import CONTEXT_BYTES, Scheduler, Ticket
+from midfill_engine.worker.scheduler import CONTEXT_BYTES, Scheduler
+from midfill_engine.worker.turns import Ticket
 
 LIMIT_S: Final = 60.0
 
@@ -29,11 +31,11 @@ class Stage:
 class Asked:
     """A request, its ticket, and all that was replied to it."""
 
-    def __init__(self, request: FillRequest) -> None:
+    def __init__(self, request: FillRequest, client: int = 0) -> None:
         self.replies: list[DraftEvent | FillResult | Failure] = []
         self.on_reply: Callable[[], None] = lambda: None
         self._final: queue.Queue[FillResult | Failure] = queue.Queue()
-        self.ticket = Ticket(request, self._take)
+        self.ticket = Ticket(request, self._take, 0.0, client)
 
     def answer(self) -> FillResult | Failure:
         return self._final.get(timeout=LIMIT_S)
@@ -58,8 +60,8 @@ class Asked:
 class Running:
     """A scheduler at work."""
 
-    def __init__(self, load: Callable[[], EmbeddedModel]) -> None:
-        self.scheduler = Scheduler(load)
+    def __init__(self, load: Callable[[], EmbeddedModel], clock: Callable[[], float]) -> None:
+        self.scheduler = Scheduler(load, clock)
         self.asked: list[Asked] = []
 
     def ask(self, *requests: FillRequest) -> list[Asked]:
@@ -73,6 +75,7 @@ class Running:
     def submit(self, *asked: Asked) -> None:
         self.asked += asked
         for one in asked:
+            one.ticket.received += self.scheduler.clock()
             self.scheduler.submit(one.ticket)
 
     def check_nothing_is_kept(self) -> None:
@@ -83,10 +86,12 @@ class Running:
 
 
 @contextmanager
-def running(load: Callable[[], Any]) -> Iterator[Running]:
+def running(
+    load: Callable[[], Any], clock: Callable[[], float] = time.monotonic
+) -> Iterator[Running]:
     """A scheduler in its thread. In the end every request must have had one answer, or none if it
     was withdrawn, and nothing may be left of any."""
-    run = Running(load)
+    run = Running(load, clock)
     thread = threading.Thread(target=run.scheduler.run)
     thread.start()
     try:

@@ -10,6 +10,9 @@ from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 
+from midfill_engine.adapter_file import write_adapter
+from midfill_engine.model_files import read_config
+
 HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, INTERMEDIATE, RANK = 96, 3, 6, 2, 16, 128, 4
 _SAMPLE = """
 def fibonacci(n):
@@ -39,8 +42,13 @@ def write_tiny_model(directory: Path, *, seed: int = 0) -> Path:
     vocabulary = tokenizer.get_vocab_size()
     generator = torch.Generator().manual_seed(seed)
     save_file(_base(generator, vocabulary), directory / "base.safetensors")
-    save_file(_adapter(generator), directory / "adapter.safetensors")
     (directory / "config.json").write_text(json.dumps(_config(vocabulary)))
+    write_adapter(
+        directory / "adapter.safetensors",
+        {name: tensor.numpy() for name, tensor in _adapter(generator).items()},
+        read_config(directory),
+        {"name": "random"},
+    )
     return directory
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from support.packages import store_folders, write_list
 
 from midfill_engine.training.batches import Batches
 from midfill_engine.training.byte_tokens import ByteTokens
@@ -15,26 +15,12 @@ from midfill_engine.training.config import TrainConfig
 from midfill_engine.training.corpus import Corpus
 from midfill_engine.training.recipe import Recipe, build_corpus
 
-ROOT = Path(__file__).parent.parent.parent
-FOLDERS = {"engine/midfill_engine/worker": False, "infill/midfill_infill": True}
-
-
-def package(archive: str, validation: bool) -> dict[str, object]:
-    return {
-        "name": archive,
-        "version": "1",
-        "licence": "Apache-2.0",
-        "archive": archive,
-        "validation": validation,
-    }
-
 
 @pytest.fixture(scope="session")
 def recipe(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    """Two folders of this repository as packages; one is held out."""
-    path = tmp_path_factory.mktemp("recipe") / "packages.json"
-    path.write_text(json.dumps([package(*item) for item in FOLDERS.items()]))
-    return Recipe(archives=ROOT, packages=path, model=str(tiny_model))
+    folder = tmp_path_factory.mktemp("recipe")
+    packages = write_list(folder / "packages.json", *store_folders(folder / "archives"))
+    return Recipe(archives=folder / "archives", packages=packages, model=str(tiny_model))
 
 
 @pytest.fixture(scope="session")
@@ -57,8 +43,10 @@ def config(corpus: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFact
         starts=2,
         window_tokens=160,
         rank=4,
-        micro_batches=2,
+        windows=2,
         workers=1,
+        windows_per_pass=1,
+        compile=False,
         validation_windows=1,
     )
 

@@ -1,26 +1,26 @@
-"""The stream of micro-batches: what is masked, what is seen, and that it is the product's own."""
+"""The stream of windows: what is masked, what is seen, and that it is the product's own."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from midfill_engine.model.vocabulary import EMPTY, MASK
-from midfill_engine.training.batches import Batches, MicroBatch, pack
+from midfill_engine.training.batches import Batches, Window, pack
 from midfill_engine.training.byte_tokens import ByteTokens
 
 
 def test_same_index_same_batch(batches: Batches) -> None:
-    assert repr(batches.micro_batch(3)) == repr(batches.micro_batch(3))
-    assert repr(batches.micro_batch(3)) != repr(batches.micro_batch(4))
+    assert repr(batches.window(3)) == repr(batches.window(3))
+    assert repr(batches.window(3)) != repr(batches.window(4))
 
 
-def _known(batch: MicroBatch) -> list[tuple[list[int], list[int]]]:
+def _known(batch: Window) -> list[tuple[list[int], list[int]]]:
     return [(c.ids[1:], c.targets[:-1]) for g in batch.groups for c in g.canvases if not c.causal]
 
 
 def test_visible_tokens_are_the_targets(batches: Batches) -> None:
     for index in range(20):
-        for ids, targets in _known(batches.micro_batch(index)):
+        for ids, targets in _known(batches.window(index)):
             assert all(i in (MASK, t) for i, t in zip(ids, targets, strict=True))
             shown = [i for i, token in enumerate(ids) if token == EMPTY]
             assert all(token == EMPTY for token in ids[shown[0] :]) if shown else True
@@ -28,7 +28,7 @@ def test_visible_tokens_are_the_targets(batches: Batches) -> None:
 
 def test_causal_canvas_predicts_the_next_token(batches: Batches) -> None:
     for index in range(20):
-        for group in batches.micro_batch(index).groups:
+        for group in batches.window(index).groups:
             for canvas in group.canvases:
                 if canvas.causal:
                     assert canvas.ids[1:] == canvas.targets[:-1]
@@ -38,7 +38,7 @@ def test_causal_canvas_predicts_the_next_token(batches: Batches) -> None:
 def test_prefix_hole_and_suffix_make_the_text(batches: Batches, tokens: ByteTokens) -> None:
     """Tokenized on its own, each side gives the ids that the canvas uses."""
     for index in range(30):
-        batch = batches.micro_batch(index)
+        batch = batches.window(index)
         for group in batch.groups:
             for canvas in group.canvases:
                 prefix = [*batch.prefix[: canvas.context].tolist(), canvas.ids[0]]
@@ -55,12 +55,10 @@ def test_prefix_hole_and_suffix_make_the_text(batches: Batches, tokens: ByteToke
 
 
 def test_rows_see_their_own_context_only(batches: Batches) -> None:
-    batch = batches.micro_batch(0)
-    packed = pack(batch.groups)
-    for group, seen, (_, _, suffix, context) in zip(
-        batch.groups, packed.visible, packed.spans, strict=True
-    ):
-        row = 0
+    batch = batches.window(0)
+    packed = pack([batch])
+    for group, seen, span in zip(batch.groups, packed.visible, packed.spans, strict=True):
+        suffix, context, row = span.suffix, span.context, 0
         for canvas in group.canvases:
             size = len(canvas.ids)
             part = seen[row : row + size]

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from midfill_engine.model.vocabulary import EMPTY, MASK
 from midfill_engine.training import elementwise, functions
+from midfill_engine.training.batches import Span
+from midfill_engine.training.division import has_compiler
 from midfill_engine.training.functions import (
     LayerContext,
     Visible,
@@ -69,11 +71,13 @@ def test_attention() -> None:
     kv, g, size, rows, n, m = 2, 2, 8, 7, 5, 3
     qkv = leaf(rows, (kv * g + 2 * kv) * size)
     context = LayerContext(
-        *(torch.randn(kv, n, size) for _ in range(2)),
+        *(torch.randn(2, kv, n, size) for _ in range(2)),
         *(torch.randn(2, kv, m, size) for _ in range(2)),
     )
-    spans = [(0, 4, 3, 5), (4, 7, 2, 4)]
-    seen = [torch.rand(e - s, m_ + n_ + e - s) < 0.7 for s, e, m_, n_ in spans]
+    spans = [Span(0, 4, 1, 3, 5), Span(4, 7, 0, 2, 4)]
+    seen = [
+        torch.rand(s.end - s.first, s.suffix + s.context + s.end - s.first) < 0.7 for s in spans
+    ]
     angle = torch.rand(rows, 1, size // 2)
     visible = Visible(
         spans, [functions.bias_of(s, g, torch.float32) for s in seen], angle.cos(), angle.sin()
@@ -82,29 +86,65 @@ def test_attention() -> None:
     parts = qkv.view(rows, -1, size)
     turned = elementwise.rotate(parts[:, : kv * g + kv], angle.cos(), angle.sin())
     outs = []
-    for i, ((s, e, m_, n_), mask) in enumerate(zip(spans, seen, strict=True)):
-        k = torch.cat(
-            (
-                context.suffix_k[i, :, :m_],
-                context.prefix_k[:, :n_],
-                turned[s:e, kv * g :].transpose(0, 1),
-            ),
-            1,
+    for i, (span, mask) in enumerate(zip(spans, seen, strict=True)):
+        own, w = slice(span.first, span.end), span.window
+        k, v = (
+            torch.cat(
+                (suffix[i, :, : span.suffix], prefix[w, :, : span.context], x.transpose(0, 1)), 1
+            )
+            for suffix, prefix, x in (
+                (context.suffix_k, context.prefix_k, turned[own, kv * g :]),
+                (context.suffix_v, context.prefix_v, parts[own, kv * g + kv :]),
+            )
         )
-        v = torch.cat(
-            (
-                context.suffix_v[i, :, :m_],
-                context.prefix_v[:, :n_],
-                parts[s:e, kv * g + kv :].transpose(0, 1),
-            ),
-            1,
-        )
-        q = turned[s:e, : kv * g].transpose(0, 1)
+        q = turned[own, : kv * g].transpose(0, 1)
         o = torch.nn.functional.scaled_dot_product_attention(
             q, k.repeat_interleave(g, 0), v.repeat_interleave(g, 0), mask
         )
-        outs.append(o.transpose(0, 1).reshape(e - s, -1))
+        outs.append(o.transpose(0, 1).reshape(span.end - span.first, -1))
     check("attention", canvas_attention(qkv, kv, context, visible), torch.cat(outs), [qkv])
+
+
+def arguments_of(name: str, rows: int) -> tuple[object, ...]:
+    """Inputs as a pass has them: streams and norms in float32, the rest in bfloat16."""
+    wide = [torch.randn(rows, 64) for _ in range(3)]
+    narrow = [torch.randn(rows, 64).bfloat16() for _ in range(3)]
+    column, weight = torch.rand(rows, 1) + 0.5, torch.rand(64) + 0.5
+    angle = torch.rand(rows, 1, 16).bfloat16()
+    return {
+        "add_norm": (wide[0], narrow[0], weight, 1e-5),
+        "add_norm_backward": (narrow[0], wide[0], wide[1], column, weight),
+        "swiglu": (narrow[0],),
+        "swiglu_backward": (narrow[0][:, :32], narrow[1]),
+        "rotate": (narrow[0].view(rows, 2, 32), angle.cos(), angle.sin()),
+        "cross_entropy": (narrow[0], column),
+    }[name]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # torch's own
+@pytest.mark.parametrize("name", elementwise.COMPILED)
+def test_compiled_functions_are_the_plain_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_compiler("cpu"):
+        pytest.skip("there is no C++ compiler")
+    plain = getattr(elementwise, name)
+    monkeypatch.setattr(elementwise, "COMPILED", (name,))
+    monkeypatch.setattr(elementwise, name, plain)  # to be put back
+    elementwise.compile_all()
+    compiled = getattr(elementwise, name)
+    assert compiled is not plain
+    for rows in (5, 9):
+        arguments = arguments_of(name, rows)
+        got, want = (function(*arguments) for function in (compiled, plain))
+        for ours, theirs in zip(tuple_of(got), tuple_of(want), strict=True):
+            gap = (ours.float() - theirs.float()).abs()
+            print(f"{name} {rows}: max {gap.max():.2e} mean {gap.mean():.2e}")
+            assert ours.dtype == theirs.dtype
+            # The order of sums may be another; bfloat16 has 8 bits.
+            assert gap.max() <= theirs.abs().max() * (1e-5 if ours.dtype == torch.float32 else 8e-3)
+
+
+def tuple_of(values: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return values if isinstance(values, tuple) else (values,)
 
 
 def test_head_loss(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """The low-rank adapter that turns the causal base into the denoiser.
 
-Owns the adapter's tensor names and how they change a weight. The format:
+Owns how the adapter's tensors change a weight. How they are stored is `adapter_file`'s.
 
     layers.I.P.a [rank, in], layers.I.P.b [out, rank]    W + 2 b a, for P in q k v o g u d
     layers.I.n1.d, layers.I.n2.d, norm.d [hidden]        added to the norms' weights
@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
 
+import torch
 from torch import Tensor
 
-SCALE: Final = 2.0
+from midfill_engine.adapter_file import SCALE, load_adapter
+from midfill_engine.model_files import ModelConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,16 @@ class Adapter:
     """An adapter's tensors, in float32."""
 
     tensors: Mapping[str, Tensor]
+
+    @classmethod
+    def load(cls, path: Path, config: ModelConfig, device: str = "cpu") -> Adapter:
+        """Read the adapter of a base.
+
+        Raises:
+            ModelMissing, ModelCorrupt, ModelUnsupported: as `load_adapter`.
+        """
+        _, tensors = load_adapter(path, config)
+        return cls({name: torch.from_numpy(value).to(device) for name, value in tensors.items()})
 
     def matrix(self, base: Tensor, layer: int, projection: str) -> Tensor:
         """The adapted weight of one projection, by its letter: [out, in]."""

@@ -6,12 +6,13 @@ embeddings, hidden states to logits. Both sets share the head, which is also the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from midfill_engine.calibration import Calibration, load_calibrations
 from midfill_engine.errors import ModelUnsupported
 from midfill_engine.model.adapter import Adapter
 from midfill_engine.model.linear import FLOAT_TYPES, Linear, WeightFormat, make_linear
@@ -21,12 +22,10 @@ from midfill_engine.model.vocabulary import EMPTY, END_OF_TEXT, MASK, Vocabulary
 from midfill_engine.model_files import (
     PROJECTIONS,
     ModelConfig,
-    load_adapter,
     load_weights,
     read_config,
 )
 from midfill_engine.paths import adapter_path, model_dir
-from midfill_engine.tensor_file import Float32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +37,7 @@ class EmbeddedModel:
     base: Weights
     denoiser: Weights
     adapter_io: Tensor  # [3, hidden]: embeddings of mask and empty, output row of empty
+    calibrations: Mapping[str, Calibration]  # of the fills' confidences, by quality
     weights: WeightFormat
 
     @classmethod
@@ -53,8 +53,10 @@ class EmbeddedModel:
         directory = model_dir(model)
         config = read_config(directory)
         vocabulary = Vocabulary.load(directory, device)
-        adapter = Adapter(_on(device, load_adapter(adapter_path(model), config).items()))
-        tensors = _on(device, load_weights(directory))
+        adapter = Adapter.load(adapter_path(model), config, device)
+        tensors = {
+            name: torch.from_numpy(values).to(device) for name, values in load_weights(directory)
+        }
         head = make_linear(tensors.pop("model.embed_tokens.weight"), weights, keep_rows=True)
         pairs = [
             _layer(config, tensors, adapter, index, weights)
@@ -74,6 +76,7 @@ class EmbeddedModel:
                 head,
             ),
             io.to(dtype),
+            load_calibrations(adapter_path(model)),
             weights,
         )
 
@@ -163,7 +166,3 @@ def _assemble(
 def _float_type(weights: WeightFormat) -> torch.dtype:
     """What activations are held in."""
     return FLOAT_TYPES.get(weights, torch.float32)
-
-
-def _on(device: str, arrays: Iterable[tuple[str, Float32]]) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(values).to(device) for name, values in arrays}

@@ -112,6 +112,12 @@ class FullAttentionModel:
             (*self._real(suffix), *self._end),
         )
 
+    def rows(self, canvas: Canvas) -> int:
+        """How many rows the next pass over a canvas has."""
+        if self._reads_cache(canvas):
+            return self._lead + len(canvas.ids)
+        return len(canvas.frame.before) + len(canvas.ids) + len(canvas.frame.after)
+
     def logits(self, canvases: Sequence[Canvas]) -> list[Tensor]:
         """One pass over all canvases, or several where they have more than `PASS_ROWS` rows.
 
@@ -122,7 +128,7 @@ class FullAttentionModel:
         groups: list[list[Canvas]] = [[]]
         room = PASS_ROWS
         for canvas in canvases:
-            rows = len(canvas.frame.before) + len(canvas.ids) + len(canvas.frame.after)
+            rows = self.rows(canvas)
             if rows > room and groups[-1]:
                 groups.append([])
                 room = PASS_ROWS
@@ -164,9 +170,9 @@ class FullAttentionModel:
         frame, cache = canvas.frame, canvas.cache
         real = self._real(canvas.ids)
         length = len(frame.before)
-        lead = 1 if self.checkpoint.family.shifted else 0
+        lead = self._lead
         stop = length + len(real)
-        if cache is not None and not cache.is_due(canvas.ids, MASK):
+        if cache is not None and self._reads_cache(canvas):
             cache.grow_older()
             ids: Sequence[int] = (*frame.before[length - lead :], *real)
             rows = slice(start, start + len(ids))
@@ -179,6 +185,14 @@ class FullAttentionModel:
             outside = torch.tensor(kept, device=self.device)
         rows = slice(start, start + len(ids))
         return _Part(rows, cache, True, outside), ids, range(len(ids)), length - lead
+
+    @property
+    def _lead(self) -> int:
+        """How many rows before a canvas predict its positions."""
+        return 1 if self.checkpoint.family.shifted else 0
+
+    def _reads_cache(self, canvas: Canvas) -> bool:
+        return canvas.cache is not None and not canvas.cache.is_due(canvas.ids, MASK)
 
     def _real(self, ids: Sequence[int]) -> list[int]:
         """Ids as the checkpoint has them."""

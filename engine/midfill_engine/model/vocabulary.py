@@ -17,11 +17,11 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from midfill_engine.adapter_file import EMPTY as EMPTY
+from midfill_engine.adapter_file import MASK as MASK
 from midfill_engine.errors import ModelCorrupt, ModelMissing
 
 END_OF_TEXT: Final = 0  # also the attention sink in front of a suffix
-EMPTY: Final = 15  # "the hole ends before this position"
-MASK: Final = 16
 _WORD_PROBE: Final = "x"  # what stands for "a word follows" when whitespace is tokenized
 
 

@@ -1,6 +1,6 @@
 """The adapter as training holds it: one flat float32 vector, and its file.
 
-Owns the order of the tensors within the vector. Their names and shapes are `model_files`'. One
+Owns the order of the tensors within the vector. Their names and shapes are `adapter_file`'s. One
 vector makes the optimizer, the average and the exchange between processes a few operations on one
 tensor.
 """
@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from midfill_engine.model_files import ModelConfig, load_adapter
-from midfill_engine.tensor_file import Array, write_tensor_file
+from midfill_engine.adapter_file import write_adapter
+from midfill_engine.errors import TrainingError
+from midfill_engine.model.adapter import Adapter
+from midfill_engine.model_files import ModelConfig
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -35,15 +37,22 @@ def read(path: Path, config: ModelConfig, shapes: Shapes) -> Tensor:
     """The vector of an adapter file.
 
     Raises:
-        ModelMissing, ModelCorrupt: the file is not there, or not an adapter of this model.
+        ModelMissing, ModelCorrupt, ModelUnsupported: the file is not there, or not an adapter of
+            this model.
+        TrainingError: its rank is another.
     """
-    tensors = load_adapter(path, config)
-    return torch.cat([torch.from_numpy(tensors[name]).flatten() for name in shapes])
+    tensors = Adapter.load(path, config).tensors
+    for name, shape in shapes.items():
+        if tensors[name].shape != shape:
+            found = list(tensors[name].shape)
+            raise TrainingError(f"{path}: {name} has shape {found}, not {list(shape)}: see 'rank'")
+    return torch.cat([tensors[name].flatten() for name in shapes])
 
 
-def fresh(shapes: Shapes, embeddings: Tensor, generator: torch.Generator) -> Tensor:
-    """A vector with which the model is exactly the base."""
-    return torch.cat([tensor.flatten() for tensor in _fresh(shapes, embeddings, generator)])
+def fresh(shapes: Shapes, embeddings: Tensor, seed: int) -> Tensor:
+    """A vector, on the CPU, with which the model is exactly the base."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.cat([tensor.flatten() for tensor in _fresh(shapes, embeddings.cpu(), generator)])
 
 
 def _fresh(shapes: Shapes, embeddings: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
@@ -57,14 +66,9 @@ def _fresh(shapes: Shapes, embeddings: Tensor, generator: torch.Generator) -> It
             yield mean if name == "padout" else torch.zeros(shape)
 
 
-def write(path: Path, vector: Tensor, shapes: Shapes) -> None:
-    """Store in bfloat16, whole or not at all."""
-    part = path.with_suffix(".part")
-    part.unlink(missing_ok=True)
-    layout = {name: ("BF16", shape) for name, shape in shapes.items()}
-    write_tensor_file(part, layout, map(_bfloat16, views(vector, shapes).values()))
-    part.replace(path)
-
-
-def _bfloat16(tensor: Tensor) -> Array:
-    return tensor.bfloat16().view(torch.int16).numpy().view(np.uint16)
+def write(
+    path: Path, vector: Tensor, shapes: Shapes, config: ModelConfig, recipe: Mapping[str, Any]
+) -> None:
+    """Store in the shipped form, whole or not at all."""
+    tensors = {name: tensor.numpy() for name, tensor in views(vector.cpu(), shapes).items()}
+    write_adapter(path, tensors, config, recipe)

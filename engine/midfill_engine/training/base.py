@@ -37,32 +37,34 @@ class Base:
     norm: Tensor
 
     @classmethod
-    def load(cls, directory: Path, dtype: torch.dtype) -> Base:
-        """Read and fuse the weights of a model.
+    def load(cls, directory: Path, dtype: torch.dtype, device: torch.device | str = "cpu") -> Base:
+        """Read and fuse the weights of a model; matrices in `dtype`, norms in float32.
 
         Raises:
             ModelMissing, ModelCorrupt, ModelUnsupported: the files are not usable.
         """
         config = read_config(directory)
         raw = {name: torch.from_numpy(values) for name, values in load_weights(directory)}
-        layers = tuple(_layer(raw, i, dtype) for i in range(config.num_hidden_layers))
-        embeddings = raw["model.embed_tokens.weight"].to(dtype)
-        return cls(config, layers, embeddings, raw["model.norm.weight"])
+        layers = tuple(_layer(raw, i, dtype, device) for i in range(config.num_hidden_layers))
+        embeddings = raw["model.embed_tokens.weight"].to(device, dtype)
+        return cls(config, layers, embeddings, raw["model.norm.weight"].to(device))
 
 
-def _layer(raw: dict[str, Tensor], index: int, dtype: torch.dtype) -> Layer:
+def _layer(
+    raw: dict[str, Tensor], index: int, dtype: torch.dtype, device: torch.device | str
+) -> Layer:
     """One layer. Takes its matrices out of `raw`."""
     stem = f"model.layers.{index}."
 
     def fused(letters: str) -> Tensor:
         parts = [raw.pop(f"{stem}{PROJECTIONS[letter]}.weight") for letter in letters]
-        return torch.cat(parts).to(dtype)
+        return torch.cat(parts).to(device, dtype)
 
     return Layer(
         fused("qkv"),
         fused("o"),
         fused("gu"),
         fused("d"),
-        raw[stem + "input_layernorm.weight"],
-        raw[stem + "post_attention_layernorm.weight"],
+        raw[stem + "input_layernorm.weight"].to(device),
+        raw[stem + "post_attention_layernorm.weight"].to(device),
     )

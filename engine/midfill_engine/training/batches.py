@@ -1,14 +1,15 @@
-"""Turns the corpus into micro-batches: which window, which holes, what is masked.
+"""Turns the corpus into windows: which text, which holes, what is masked.
 
-Owns the noise, the canvas lengths, the weights and the layout of packed rows. A micro-batch is a
-pure function of (corpus, seed, index), so a run that resumes goes on with the very same data.
+Owns the noise, the canvas lengths, the weights and the layout of packed rows. A window is a pure
+function of (corpus, seed, index), so a run that resumes goes on with the very same data.
 
-One micro-batch is one window. Its prefix is encoded once and serves every hole in it; each group
-of holes with the same end has one suffix. Canvas rows are packed without padding, by group.
+A window's prefix is encoded once and serves every hole in it; each group of holes with the same
+end has one suffix. Canvas rows of all windows of a pass are packed without padding, by group.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -49,8 +50,8 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class MicroBatch:
-    """One window's work."""
+class Window:
+    """A stretch of a file, and the canvases cut into it."""
 
     prefix: np.ndarray  # [n] ids; canvases see slices of its keys
     groups: list[Group]
@@ -58,7 +59,7 @@ class MicroBatch:
 
 
 class Batches:
-    """The stream of micro-batches of a run."""
+    """The stream of windows of a run."""
 
     def __init__(
         self,
@@ -84,16 +85,16 @@ class Batches:
         self._weights = [w / w.sum() if len(w) else w for w in weights]
         self._salt = 7919 if validation else 0
 
-    def micro_batch(self, index: int) -> MicroBatch:
-        """The `index`-th micro-batch. Tries windows until one has holes."""
+    def window(self, index: int) -> Window:
+        """The `index`-th window. Tries places until one has holes."""
         rng = np.random.default_rng((self._config.seed, self._salt, index))
         while True:
             language = int(rng.choice(len(LANGUAGES), p=self._shares))
             document = int(rng.choice(self._documents[language], p=self._weights[language]))
-            if batch := self._window(document, LANGUAGES[language], rng):
-                return batch
+            if window := self._cut(document, LANGUAGES[language], rng):
+                return window
 
-    def _window(self, document: int, language: str, rng: np.random.Generator) -> MicroBatch | None:
+    def _cut(self, document: int, language: str, rng: np.random.Generator) -> Window | None:
         config, tokens = self._config, self._tokens
         ids = self._corpus.document(document)
         first = _window_start(ids, tokens, config.window_tokens, rng)
@@ -111,7 +112,7 @@ class Batches:
         if not groups:
             return None
         longest = max(canvas.context for group in groups for canvas in group.canvases)
-        return MicroBatch(ids[:longest], groups, language)
+        return Window(ids[:longest], groups, language)
 
 
 def _window_start(
@@ -153,8 +154,9 @@ class _CanvasMaker:
             fill = self.tokens.encode(self.text[start : hole.end])
             if edge is None or len(fill) > max(self.config.canvas_lengths):
                 continue
-            canvases.append(self._masked(*edge, fill))
-            if self.rng.random() < self.config.causal_share:
+            if self.config.views != "causal":
+                canvases.append(self._masked(*edge, fill))
+            if self.config.views != "masked" and self.rng.random() < self.config.causal_share:
                 canvases.append(_causal(*edge, fill))
         return Group(self._suffix(hole.end), canvases) if canvases else None
 
@@ -197,10 +199,17 @@ class _CanvasMaker:
             masked[len(fill) + visible_empty[0] :] = False
         if not masked.any():
             masked[:] = True
-        ids = [last, *(MASK if m else t for m, t in zip(masked, full, strict=True))]
+        shown = np.where(masked, MASK, full)
+        learnt = masked.copy()
+        if self.config.corrupted_share:
+            wrong = ~masked & (self.rng.random(length) < self.config.corrupted_share)
+            wrong[len(fill) :] = False
+            shown[wrong] = self.rng.choice(self.ids, int(wrong.sum()))
+            learnt |= wrong
+        ids = [last, *shown.tolist()]
         weights = [
             float(m) if i <= len(fill) else m * self.config.empty_weight
-            for i, m in enumerate(masked)
+            for i, m in enumerate(learnt)
         ]
         return Canvas(ids, [*full, 0], [*weights, 0.0], context, causal=False)
 
@@ -226,50 +235,63 @@ def _causal(context: int, last: int, fill: list[int]) -> Canvas:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A group's rows, and how much of its window's prefix and of its suffix they may see."""
+
+    first: int
+    end: int
+    window: int
+    suffix: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
 class PackedRows:
-    """A micro-batch's canvas rows as arrays. Groups are consecutive; so are a group's canvases."""
+    """The canvas rows of a pass as arrays. Groups are consecutive; so are a group's canvases."""
 
     ids: np.ndarray  # [R]
     positions: np.ndarray  # [R]
     targets: np.ndarray  # [R]
     weights: np.ndarray  # [R] float32
     causal: np.ndarray  # [R] bool
-    spans: list[
-        tuple[int, int, int, int]
-    ]  # per group: first row, end row, suffix length, context length
+    spans: list[Span]
     visible: list[np.ndarray]  # per group: [rows, suffix + context + rows] bool
 
 
-def pack(groups: list[Group]) -> PackedRows:
+def pack(windows: Sequence[Window]) -> PackedRows:
     """Lay out rows and who sees whom: all of the suffix, the own context, the own canvas."""
-    ids: list[int] = []
-    positions: list[int] = []
-    targets: list[int] = []
-    weights: list[float] = []
-    causal: list[bool] = []
-    spans, visible, first = [], [], 0
-    for group in groups:
-        suffix, context = len(group.suffix), max(canvas.context for canvas in group.canvases)
-        rows = sum(len(canvas.ids) for canvas in group.canvases)
-        seen = np.zeros((rows, suffix + context + rows), dtype=bool)
-        seen[:, :suffix] = True
-        row = 0
-        for canvas in group.canvases:
-            size = len(canvas.ids)
-            seen[row : row + size, suffix : suffix + canvas.context] = True
-            own = np.ones((size, size), dtype=bool)
-            column = suffix + context + row
-            seen[row : row + size, column : column + size] = np.tril(own) if canvas.causal else own
-            ids += canvas.ids
-            positions += range(canvas.context, canvas.context + size)
-            targets += canvas.targets
-            weights += canvas.weights
-            causal += [canvas.causal] * size
-            row += size
-        spans.append((first, first + rows, suffix, context))
-        visible.append(seen)
-        first += rows
+    spans: list[Span] = []
+    first = 0
+    for number, window in enumerate(windows):
+        for group in window.groups:
+            context = max(canvas.context for canvas in group.canvases)
+            end = first + sum(len(canvas.ids) for canvas in group.canvases)
+            spans.append(Span(first, end, number, len(group.suffix), context))
+            first = end
+    groups = [group for window in windows for group in window.groups]
+    canvases = [canvas for group in groups for canvas in group.canvases]
+    sizes = [len(canvas.ids) for canvas in canvases]
+    positions = [np.arange(c.context, c.context + len(c.ids)) for c in canvases]
     return PackedRows(
-        np.array(ids), np.array(positions), np.array(targets), np.array(weights, dtype=np.float32),
-        np.array(causal), spans, visible,
-    )  # fmt: skip
+        np.array([i for c in canvases for i in c.ids]),
+        np.concatenate(positions),
+        np.array([i for c in canvases for i in c.targets]),
+        np.array([w for c in canvases for w in c.weights], dtype=np.float32),
+        np.repeat([c.causal for c in canvases], sizes),
+        spans,
+        [_visible(group, span) for group, span in zip(groups, spans, strict=True)],
+    )
+
+
+def _visible(group: Group, span: Span) -> np.ndarray:
+    rows, before = span.end - span.first, span.suffix + span.context
+    seen = np.zeros((rows, before + rows), dtype=bool)
+    seen[:, : span.suffix] = True
+    row = 0
+    for canvas in group.canvases:
+        own = slice(row, row + len(canvas.ids))
+        seen[own, span.suffix : span.suffix + canvas.context] = True
+        square = np.ones((len(canvas.ids), len(canvas.ids)), dtype=bool)
+        seen[own, before:][:, own] = np.tril(square) if canvas.causal else square
+        row = own.stop
+    return seen

@@ -10,10 +10,21 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from midfill_engine.errors import TrainingError
 from midfill_engine.worker.window import PREFIX_TOKENS, SUFFIX_TOKENS
+
+_CHOICES: Final = {
+    "device": ("auto", "cpu", "cuda"),
+    "views": ("both", "masked", "causal"),
+    "suffix_position": ("before", "after"),
+}
+_COUNTS: Final = ("workers", "windows_per_pass", "windows", "warmup_steps", "validate_every")
+_NOT_LEARNT_FROM: Final = {
+    *("corpus", "out", "adapter", "model", "device", "workers", "windows_per_pass", "compile"),
+    *("validate_every", "checkpoint_seconds", "validation_windows", "steps", "seconds"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +37,11 @@ class TrainConfig:
     model: str = "embedded"  # a name or a directory
 
     seed: int = 1
-    workers: int = 2  # processes of one thread each; a step's micro-batches are dealt out evenly
-    compile: bool = False  # the elementwise functions; a third faster, needs a C++ compiler
-    micro_batches: int = 4  # windows a step
+    device: str = "auto"  # "cpu", "cuda", or "auto": CUDA where there is any
+    workers: int | None = None  # processes of one thread each, on a CPU; none: what is fastest
+    windows_per_pass: int | None = None  # none: what is fastest and has room
+    compile: bool | None = None  # the elementwise functions; none: where there is a compiler
+    windows: int = 4  # a step
     groups: int = 16  # hole ends a window
     starts: int = 3  # hole starts an end
 
@@ -42,23 +55,39 @@ class TrainConfig:
     rank: int = 32
     learning_rate: float = 3e-4
     warmup_steps: int = 100
-    decay_from: int | None = None  # step at which a linear decay to a tenth begins
-    decay_steps: int = 1000
+    decay_from: float | None = None  # where a linear decay to a tenth begins: a step, or, if
+    decay_for: float = 1000  # `seconds` is set, a second; and how many it takes
     betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.0
     clip_norm: float = 1.0
     average: float = 0.998  # of the weights that are kept
 
-    validate_every: int = 50
-    checkpoint_every: int = 25
+    validate_every: int = 50  # steps
+    checkpoint_seconds: float = 180  # from one checkpoint to the next, at most a step more
     validation_windows: int = 16
     steps: int = 1_000_000
+    seconds: float | None = None  # from the first step on; whichever of the two is over first
+
+    # For comparisons. The worker runs adapters trained with these as they stand here.
+    views: str = "both"  # "masked": no causal canvases; "causal": no masked ones
+    suffix_position: str = "before"  # "after": behind the canvas, where text has it
+    corrupted_share: float = 0.0  # of a masked canvas's visible tokens: shown as another of the
+    # window's tokens, with the true one to be learnt
 
     def __post_init__(self) -> None:
-        if self.micro_batches % self.workers:
-            raise TrainingError("micro_batches must be a multiple of workers")
         if max(self.canvas_lengths) + 1 > self.window_tokens:
             raise TrainingError("a canvas does not fit the window")
+        for name, known in _CHOICES.items():
+            if (value := getattr(self, name)) not in known:
+                raise TrainingError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        for name in _COUNTS:
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise TrainingError(f"{name} must be at least 1, not {value!r}")
+
+    def recipe(self) -> dict[str, Any]:
+        """The settings that bear on what is learnt, as JSON has them."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if name not in _NOT_LEARNT_FROM}
 
     @classmethod
     def load(cls, path: Path) -> TrainConfig:

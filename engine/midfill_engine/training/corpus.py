@@ -1,14 +1,15 @@
 """Builds and reads the corpus: one memory-mapped file of tokens and a table of documents.
 
-Owns the split by package, near-duplicates, shares of tests and packages, the manifest and the
-files' layout: `tokens.bin` (uint16), `docs.npy` (`DOCUMENT`), `manifest.json`.
+Owns the split by package, the shares of tests and packages, the manifest and the files' layout:
+`tokens.bin` (uint16), `docs.npy` (`DOCUMENT`), `manifest.json`, which is written last.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +19,9 @@ import numpy as np
 from midfill_engine.errors import TrainingError
 from midfill_engine.model.vocabulary import Vocabulary
 from midfill_engine.training.contamination import Contamination
+from midfill_engine.training.duplicates import Duplicates, stable_hash
 from midfill_engine.training.packages import Package
-from midfill_engine.training.sources import LANGUAGES, SourceFile, read_package
+from midfill_engine.training.sources import LANGUAGES, Dropped, SourceFile, examine
 
 DOCUMENT: Final = np.dtype(
     [
@@ -30,9 +32,8 @@ DOCUMENT: Final = np.dtype(
         ("package", "<u2"),
     ]
 )
-_SHINGLE_LINES: Final = 4
 _TEST_SHARE: Final = 0.1
-_MAX_PACKAGE_BYTES: Final = 2_500_000
+_MAX_BYTES: Final = 2_500_000  # of a package, in one language
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,84 +67,92 @@ class Corpus:
 @dataclass(slots=True)
 class _Builder:
     contamination: Contamination
-    seen: set[int] = field(default_factory=set)
-    dropped: dict[str, int] = field(default_factory=dict)
+    duplicates: Duplicates = field(default_factory=Duplicates)
 
-    def keep(self, files: Iterable[SourceFile]) -> Iterator[SourceFile]:
-        budget = _MAX_PACKAGE_BYTES
-        for file in sorted(files, key=lambda f: _hash(f.path)):  # a fixed shuffle
-            reason = self._reason_against(file)
-            if reason is None and budget > 0:
-                budget -= len(file.text)
-                yield file
-            else:
-                self.dropped[reason or "budget"] = self.dropped.get(reason or "budget", 0) + 1
+    def keep(
+        self, package: Package, files: Iterable[SourceFile | Dropped]
+    ) -> tuple[list[SourceFile], Counter[str]]:
+        """What is kept of a package's files, and how many are dropped for which reason."""
+        spent: Counter[str] = Counter()
+        dropped: Counter[str] = Counter()
+        kept = []
+        for file in sorted(files, key=lambda f: stable_hash(f.path)):  # a fixed shuffle
+            reason = (
+                file.reason if isinstance(file, Dropped) else self._against(file, package, spent)
+            )
+            if reason is not None:
+                dropped[reason] += 1
+            elif isinstance(file, SourceFile):
+                spent[file.language] += len(file.text)
+                kept.append(file)
+        return kept, dropped
 
-    def _reason_against(self, file: SourceFile) -> str | None:
-        if file.is_test and _hash(file.path) % 1000 >= 1000 * _TEST_SHARE:
+    def _against(self, file: SourceFile, package: Package, spent: Counter[str]) -> str | None:
+        if file.is_test and stable_hash(file.path) % 1000 >= 1000 * _TEST_SHARE:
             return "test"
-        if self.contamination.found_in(file.text):
-            return "contaminated"
-        shingles = _shingles(file.text)
-        if len(shingles & self.seen) > 0.4 * len(shingles):
+        if spent[file.language] >= _MAX_BYTES:
+            return "budget"
+        if found := self.contamination.found_in(file.text, file.path):
+            return f"contaminated: {found}"
+        if not self.duplicates.is_new(file.text, package.validation):
             return "duplicate"
-        self.seen |= shingles
         return None
 
 
 def build(
-    packages: list[Package],
+    packages: Sequence[Package],
     archives: Path,
     vocabulary: Vocabulary,
     contamination: Contamination,
     out: Path,
     say: Callable[[str], None],
 ) -> None:
-    """Write a corpus. The same packages give the same bytes."""
+    """Write a corpus. The same packages give the same bytes, whatever their order.
+
+    Raises:
+        TrainingError: an archive is broken, or too large.
+    """
     builder = _Builder(contamination)
     rows: list[tuple[int, int, int, int, int]] = []
-    manifest: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     start, digest = 0, hashlib.sha256()
     out.mkdir(parents=True, exist_ok=True)
+    (out / "manifest.json").unlink(missing_ok=True)  # until it is whole again, it is no corpus
+    ordered = sorted(packages, key=lambda p: (not p.validation, p.registry, p.name))
     with (out / "tokens.bin.part").open("wb") as stream:
-        for number, package in enumerate(packages):
-            files = list(builder.keep(read_package(archives / package.archive)))
+        for number, package in enumerate(ordered):
+            files, dropped = builder.keep(package, examine(archives, package))
             texts = [file.text for file in files]
             for file, ids in zip(files, vocabulary.encode_batch(texts), strict=True):
-                data = np.array(ids, dtype=np.uint16).tobytes()
+                data = np.array(ids, dtype="<u2").tobytes()
                 digest.update(data)
                 stream.write(data)
                 rows.append(
                     (start, len(ids), LANGUAGES.index(file.language), package.validation, number)
                 )
                 start += len(ids)
-            manifest.append(_entry(package, files))
-            say(f"{package.name}: {len(files)} files, {start} tokens so far")
+            entries.append(_entry(package, files, dropped))
+            progress = f"[{number + 1}/{len(ordered)}] {package}"
+            say(f"{progress}: {len(files)} files, {start} tokens so far")
     (out / "tokens.bin.part").replace(out / "tokens.bin")
     np.save(out / "docs.npy", np.array(rows, dtype=DOCUMENT))
+    total: Counter[str] = Counter()
+    for entry in entries:
+        total.update(entry["dropped"])
     summary = {
         "sha256": digest.hexdigest(),
         "tokens": start,
-        "dropped": builder.dropped,
-        "packages": manifest,
+        "dropped": dict(sorted(total.items())),
+        "packages": entries,
     }
-    (out / "manifest.json").write_text(json.dumps(summary, indent=1))
+    (out / "manifest.json").write_text(json.dumps(summary, indent=1), "utf-8")
 
 
-def _entry(package: Package, files: list[SourceFile]) -> dict[str, Any]:
+def _entry(package: Package, files: list[SourceFile], dropped: Counter[str]) -> dict[str, Any]:
+    languages = Counter(file.language for file in files)
     return {
-        "name": package.name, "version": package.version, "licence": package.licence,
-        "validation": package.validation, "files": len(files),
-        "bytes": sum(len(f.text.encode()) for f in files),
+        "registry": package.registry, "name": package.name, "version": package.version,
+        "licence": package.licence, "validation": package.validation, "sha256": package.files,
+        "files": len(files), "bytes": sum(len(f.text.encode()) for f in files),
+        "languages": dict(sorted(languages.items())), "dropped": dict(sorted(dropped.items())),
     }  # fmt: skip
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def _shingles(text: str) -> set[int]:
-    lines = [line.strip() for line in text.split("\n")]
-    lines = [line for line in lines if len(line) > 3]
-    stop = max(1, len(lines) - _SHINGLE_LINES + 1)
-    return {_hash("\n".join(lines[i : i + _SHINGLE_LINES])) for i in range(stop)}

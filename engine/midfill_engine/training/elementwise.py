@@ -6,10 +6,19 @@ operation at a time they cost as much as the products; `compile_all` makes a loo
 
 from __future__ import annotations
 
+from typing import Final
+
 import torch
 from torch import Tensor
 
-_COMPILED = ("add_norm", "add_norm_backward", "swiglu", "swiglu_backward", "rotate", "cross_entropy")
+COMPILED: Final = (
+    "add_norm",
+    "add_norm_backward",
+    "swiglu",
+    "swiglu_backward",
+    "rotate",
+    "cross_entropy",
+)
 
 
 def compile_all() -> None:
@@ -17,7 +26,7 @@ def compile_all() -> None:
 
     For the rest of this process. Needs a C++ compiler on a CPU; the first calls take a minute.
     """
-    for name in _COMPILED:
+    for name in COMPILED:
         globals()[name] = torch.compile(globals()[name], dynamic=True)
 
 

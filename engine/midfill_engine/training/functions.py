@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from midfill_engine.model.adapter import SCALE
+from midfill_engine.adapter_file import SCALE
 from midfill_engine.model.vocabulary import EMPTY, MASK
 from midfill_engine.training import elementwise
+from midfill_engine.training.batches import Span
 
 _LOSS_ROWS: Final = 256  # rows of logits at a time
 _UNSEEN: Final = -1e4
@@ -24,9 +25,9 @@ _UNSEEN: Final = -1e4
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """Who sees whom: for each group of rows its suffix, the length of its prefix, and a bias."""
+    """Who sees whom: the spans of the groups of rows, and a bias for each."""
 
-    spans: list[tuple[int, int, int, int]]  # first row, end row, suffix length, prefix length
+    spans: list[Span]
     biases: list[Tensor]  # [g R, m + n + R], 0 or very low
     cos: Tensor  # [rows, 1, 32]
     sin: Tensor
@@ -34,9 +35,9 @@ class Visible:
 
 @dataclass(frozen=True, slots=True)
 class LayerContext:
-    """Frozen keys and values of one layer, each [.., kv, tokens, 64]."""
+    """Frozen keys and values of one layer, padded on the right."""
 
-    prefix_k: Tensor
+    prefix_k: Tensor  # [W, kv, n, 64]
     prefix_v: Tensor
     suffix_k: Tensor  # [G, kv, m, 64]
     suffix_v: Tensor
@@ -159,19 +160,15 @@ class _CanvasAttention(torch.autograd.Function):
         turned = elementwise.rotate(parts[:, : heads + kv], visible.cos, visible.sin)
         out = torch.empty(rows, heads, size, dtype=qkv.dtype, device=qkv.device)
         saved: list[Tensor] = []
-        for i, ((first, end, m, n), bias) in enumerate(
-            zip(visible.spans, visible.biases, strict=True)
-        ):
-            q = _folded(turned[first:end, :heads], kv).mul_(size**-0.5)
-            k, v = (
-                turned[first:end, heads:].transpose(0, 1),
-                parts[first:end, heads + kv :].transpose(0, 1),
-            )
-            keys = torch.cat((context.suffix_k[i, :, :m], context.prefix_k[:, :n], k), 1)
-            values = torch.cat((context.suffix_v[i, :, :m], context.prefix_v[:, :n], v), 1)
+        for i, (span, bias) in enumerate(zip(visible.spans, visible.biases, strict=True)):
+            own, w, m, n = slice(span.first, span.end), span.window, span.suffix, span.context
+            q = _folded(turned[own, :heads], kv).mul_(size**-0.5)
+            k, v = turned[own, heads:].transpose(0, 1), parts[own, heads + kv :].transpose(0, 1)
+            keys = torch.cat((context.suffix_k[i, :, :m], context.prefix_k[w, :, :n], k), 1)
+            values = torch.cat((context.suffix_v[i, :, :m], context.prefix_v[w, :, :n], v), 1)
             p = torch.baddbmm(bias, q, keys.transpose(1, 2)).softmax(-1)
             o = p @ values
-            out[first:end] = _unfolded(o, heads)
+            out[own] = _unfolded(o, heads)
             saved += (q, keys, values, p, o)
         ctx.save_for_backward(*saved)
         ctx.kv, ctx.visible = kv, visible
@@ -185,16 +182,15 @@ class _CanvasAttention(torch.autograd.Function):
         dout = dout.view(rows, -1, size)
         heads = dout.shape[1]
         dqkv = torch.empty(rows, heads + 2 * kv, size, dtype=dout.dtype, device=dout.device)
-        for i, (first, end, _, _) in enumerate(visible.spans):
+        for i, span in enumerate(visible.spans):
             q, keys, values, p, o = saved[5 * i : 5 * i + 5]
-            own = slice(keys.shape[1] - (end - first), None)
-            do = _folded(dout[first:end], kv)
+            rows_of, own = slice(span.first, span.end), slice(span.suffix + span.context, None)
+            do = _folded(dout[rows_of], kv)
             ds = (do @ values.transpose(1, 2)).sub_((do * o).sum(-1, keepdim=True)).mul_(p)
-            dqkv[first:end, :heads] = _unfolded((ds @ keys).mul_(size**-0.5), heads)
-            dqkv[first:end, heads : heads + kv] = (ds[:, :, own].transpose(1, 2) @ q).transpose(
-                0, 1
-            )
-            dqkv[first:end, heads + kv :] = (p[:, :, own].transpose(1, 2) @ do).transpose(0, 1)
+            part = dqkv[rows_of]
+            part[:, :heads] = _unfolded((ds @ keys).mul_(size**-0.5), heads)
+            part[:, heads : heads + kv] = (ds[:, :, own].transpose(1, 2) @ q).transpose(0, 1)
+            part[:, heads + kv :] = (p[:, :, own].transpose(1, 2) @ do).transpose(0, 1)
         turned = elementwise.rotate(dqkv[:, : heads + kv], visible.cos, -visible.sin)
         dqkv[:, : heads + kv] = turned
         return dqkv.view(rows, -1), None, None, None

@@ -195,7 +195,9 @@ def _parser(language: str) -> Parser:
 
 
 def _expressions(text: bytes, language: str) -> list[tuple[int, int]]:
-    """Named nodes within one line, other than the first thing on it."""
+    """Named nodes within one line, other than the first thing on it; none without a grammar."""
+    if language not in _GRAMMARS:
+        return []
     spans: set[tuple[int, int]] = set()
     stack: list[Node] = [_parser(language).parse(text).root_node]
     while stack:

@@ -5,52 +5,46 @@ Owns the names of the figures. Every figure is (sum, weight), so that parts add 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from torch import Tensor
 
 from midfill_engine.model.vocabulary import EMPTY, MASK
-from midfill_engine.training.batches import MicroBatch
+from midfill_engine.training.batches import Canvas, Window
 from midfill_engine.training.passes import Losses
 
 Sums = dict[str, tuple[float, float]]
 
 
-def training_sums(losses: Losses, causal_weight: float) -> Sums:
+def training_sums(windows: Sequence[Window], losses: Losses, causal_weight: float) -> Sums:
     """Losses by view, tokens learnt from, and the step's total weight."""
-    rows, weights, causal = losses.rows, losses.weights, losses.causal
-    masked = ~causal
-    shares = weights * (masked + causal * causal_weight)
+    rows, weights, causal = _arrays(losses)
+    edge, _, _, empty = _flags(windows).T
+    token = (weights == 1) & ~empty
     return {
-        "masked": _mean(rows, weights * masked),
+        "masked": _mean(rows, weights * ~causal),
         "causal": _mean(rows, weights * causal),
+        "left_edge": _mean(rows, ~causal & edge & token),
         "hole_tokens": (float((weights == 1).sum()), 1.0),
         "rows": (float(len(rows)), 1.0),
-        "weight": (float(shares.sum()), 1.0),
+        "weight": (float((weights * np.where(causal, causal_weight, 1)).sum()), 1.0),
     }
 
 
-def validation_sums(batch: MicroBatch, losses: Losses) -> Sums:
+def validation_sums(window: Window, losses: Losses) -> Sums:
     """Cross-entropies over kinds of rows.
 
     masked: all weighted rows of the masked view; masked_full: everything masked; left_edge: the
     first masked token where all before it is known; length: first empties; causal_token: without
     the end; first_*: the hole's first token.
     """
-    rows, weights = losses.rows.numpy(), losses.weights.numpy()
-    causal = losses.causal.numpy()
-    flags = np.concatenate(
-        [
-            _flags(canvas.ids, canvas.targets, canvas.weights)
-            for g in batch.groups
-            for canvas in g.canvases
-        ]
-    )
-    edge, full, first, empty = flags.T
+    rows, weights, causal = _arrays(losses)
+    edge, full, first, empty = _flags([window]).T
     token = (weights == 1) & ~empty
     suffix = np.concatenate(
         [
             np.full(sum(w > 0 for w in c.weights), len(g.suffix) > 0)
-            for g in batch.groups
+            for g in window.groups
             for c in g.canvases
         ]
     )
@@ -67,7 +61,7 @@ def validation_sums(batch: MicroBatch, losses: Losses) -> Sums:
         "causal_end": causal & empty,
         "causal_token_no_suffix": causal & token & ~suffix,
     }
-    python = "python" if batch.language == "python" else "other"
+    python = "python" if window.language == "python" else "other"
     sums = {name: _mean(rows, which) for name, which in chosen.items()}
     for name in ("masked", "causal_token", "left_edge"):
         sums[f"{name}.{python}"] = sums[name]
@@ -86,14 +80,28 @@ def means(sums: Sums) -> dict[str, float]:
     return {name: round(value / weight, 4) for name, (value, weight) in sums.items() if weight}
 
 
-def _flags(ids: list[int], targets: list[int], weights: list[float]) -> np.ndarray:
+def _arrays(losses: Losses) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return losses.rows.cpu().numpy(), losses.weights.cpu().numpy(), losses.causal.cpu().numpy()
+
+
+def _flags(windows: Sequence[Window]) -> np.ndarray:
     """[rows with a weight, 4]: left edge, all masked, first token, an empty."""
-    scored = [j for j, w in enumerate(weights) if w > 0]
-    masked = MASK in ids
-    full = masked and all(i == MASK for i in ids[1:])
-    table = [(masked and j == scored[0], full, j == 0, targets[j] == EMPTY) for j in scored]
+    table = [
+        flags
+        for window in windows
+        for group in window.groups
+        for canvas in group.canvases
+        for flags in _canvas_flags(canvas)
+    ]
     return np.array(table, dtype=bool).reshape(-1, 4)
 
 
-def _mean(rows: Tensor | np.ndarray, weights: Tensor | np.ndarray) -> tuple[float, float]:
+def _canvas_flags(canvas: Canvas) -> list[tuple[bool, bool, bool, bool]]:
+    scored = [j for j, w in enumerate(canvas.weights) if w > 0]
+    masked = MASK in canvas.ids
+    full = masked and all(i == MASK for i in canvas.ids[1:])
+    return [(masked and j == scored[0], full, j == 0, canvas.targets[j] == EMPTY) for j in scored]
+
+
+def _mean(rows: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     return float((rows * weights).sum()), float(weights.sum())

@@ -32,8 +32,8 @@ class Optimizer:
             parameters.clone(),
         )
 
-    def update(self, gradient: Tensor, config: TrainConfig) -> float:
-        """One AdamW step in place; returns the gradient's norm before clipping."""
+    def update(self, gradient: Tensor, config: TrainConfig, seconds: float = 0.0) -> float:
+        """One AdamW step in place, `seconds` into the run; the gradient's norm before clipping."""
         norm = float(gradient.norm())
         if norm > config.clip_norm:
             gradient.mul_(config.clip_norm / norm)
@@ -42,7 +42,7 @@ class Optimizer:
         self.first.lerp_(gradient, 1 - beta1)
         self.second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
         scale = (self.second / (1 - beta2**self.step)).sqrt_().add_(1e-8)
-        rate = learning_rate(self.step, config)
+        rate = learning_rate(config, self.step, seconds)
         self.parameters.mul_(1 - rate * config.weight_decay)
         self.parameters.addcdiv_(self.first, scale, value=-rate / (1 - beta1**self.step))
         keep = min(config.average, (1 + self.step) / (10 + self.step))
@@ -50,9 +50,10 @@ class Optimizer:
         return norm
 
 
-def learning_rate(step: int, config: TrainConfig) -> float:
+def learning_rate(config: TrainConfig, step: int, seconds: float = 0.0) -> float:
     """Warm up, stay, and from `decay_from` on fall linearly to a tenth. Steps count from 1."""
     rate = config.learning_rate * min(1.0, step / config.warmup_steps)
-    if config.decay_from is not None and step > config.decay_from:
-        rate *= max(0.1, 1 - 0.9 * (step - config.decay_from) / config.decay_steps)
+    now = step if config.seconds is None else seconds
+    if config.decay_from is not None and now > config.decay_from:
+        rate *= max(0.1, 1 - 0.9 * (now - config.decay_from) / config.decay_for)
     return rate

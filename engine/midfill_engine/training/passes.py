@@ -1,13 +1,15 @@
 """Two passes of the embedded model: the frozen encoder, and the adapted canvas.
 
-Owns how a micro-batch runs through the weights. Rows of all sequences are packed for everything
-but attention. Knows nothing of optimizers, files or processes.
+Owns how the windows of a pass run through the weights. Rows of all sequences are packed for
+everything but attention. Knows nothing of optimizers, files or processes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
@@ -15,7 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from midfill_engine.model.vocabulary import EMPTY, END_OF_TEXT, MASK
 from midfill_engine.training import elementwise
 from midfill_engine.training.base import Base
-from midfill_engine.training.batches import Group, MicroBatch, pack
+from midfill_engine.training.batches import Window, pack
 from midfill_engine.training.functions import (
     LayerContext,
     Visible,
@@ -30,10 +32,10 @@ from midfill_engine.training.functions import (
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What a micro-batch gave. `total` is the weighted sum that is differentiated."""
+    """What a pass gave. `total` is the weighted sum that is differentiated."""
 
     total: Tensor
-    rows: Tensor  # [R] cross-entropies of the rows with a weight
+    rows: Tensor  # [R] cross-entropies of the rows with a weight, in the windows' order
     weights: Tensor  # [R]
     causal: Tensor  # [R] bool
 
@@ -47,96 +49,103 @@ def angles(base: Base, positions: Tensor) -> tuple[Tensor, Tensor]:
     return angle.cos().unsqueeze(1).to(dtype), angle.sin().unsqueeze(1).to(dtype)
 
 
-@torch.no_grad()
-def encode(base: Base, batch: MicroBatch) -> list[LayerContext]:
-    """Keys and values of the prefix and of every suffix, from the bare base, by layer.
+@dataclass(frozen=True, slots=True)
+class _Sequences:
+    """Causal sequences whose rows are packed; they meet as a padded batch for attention only."""
 
-    Rows are packed; suffixes meet as a padded batch only for their own attention, padding on the
-    right, where causal attention never looks. Only keys are wanted: the last layer ends with them.
+    ids: Tensor  # [N]
+    positions: Tensor  # [N]
+    places: Tensor  # [S, longest] row of each; padded on the right with a sequence's last row
+    back: Tensor  # [N] where each row stands in the flattened table
+
+    @classmethod
+    def of(cls, ids: Sequence[np.ndarray], starts: Sequence[int]) -> _Sequences:
+        sizes = np.array([len(part) for part in ids])
+        columns = np.arange(sizes.max())
+        places = (np.cumsum(sizes) - sizes)[:, None] + np.minimum(columns, sizes[:, None] - 1)
+        positions = [np.arange(s, s + n) for s, n in zip(starts, sizes, strict=True)]
+        back = np.flatnonzero(columns < sizes[:, None])
+        arrays = (np.concatenate(ids), np.concatenate(positions), places, back)
+        return cls(*(torch.from_numpy(array) for array in arrays))
+
+
+def _sequences(windows: Sequence[Window], suffix_after: bool) -> tuple[_Sequences, _Sequences]:
+    """The prefixes, and the suffixes of all groups, each after a sink.
+
+    A suffix stands before its prefix, whose first position is 0, or behind the window.
+    """
+    suffixes, starts = [], []
+    for window in windows:
+        for group in window.groups:
+            suffixes.append(np.array([END_OF_TEXT, *group.suffix], dtype=np.int64))
+            behind = len(window.prefix) + max(len(c.ids) for c in group.canvases)
+            starts.append(behind if suffix_after else -len(suffixes[-1]))
+    prefixes = [window.prefix for window in windows]
+    return _Sequences.of(prefixes, [0] * len(prefixes)), _Sequences.of(suffixes, starts)
+
+
+@torch.no_grad()
+def encode(
+    base: Base, windows: Sequence[Window], *, suffix_after: bool = False
+) -> list[LayerContext]:
+    """Keys and values of every prefix and every suffix, from the bare base, by layer.
+
+    Padding stands on the right, where causal attention never looks. Only keys are wanted: the last
+    layer ends with them.
     """
     device, dtype, config = base.embeddings.device, base.embeddings.dtype, base.config
-    n, kv, repeats = (
-        len(batch.prefix),
-        config.num_key_value_heads,
-        config.num_attention_heads // config.num_key_value_heads,
-    )
-    tokens, positions, places = _suffix_rows(batch.groups)
-    groups, width = places.shape
-    ids = torch.cat((torch.from_numpy(batch.prefix), tokens)).to(device)
-    cos, sin = angles(base, torch.cat((torch.arange(n), positions)).to(device))
-    places = places.flatten().to(device)
-    back = places.new_zeros(len(tokens)).scatter_(
-        0, places.flip(0), torch.arange(len(places)).flip(0).to(device)
-    )
-    x, y = (
-        base.embeddings[ids].float(),
-        torch.zeros(len(ids), config.hidden_size, dtype=dtype, device=device),
-    )
+    heads, kv = config.num_attention_heads, config.num_key_value_heads
+    parts = _sequences(windows, suffix_after)
+    n = len(parts[0].ids)
+    places = [s.places.to(device) + first for s, first in zip(parts, (0, n), strict=True)]
+    back = [s.back.to(device) for s in parts]
+    ids = torch.cat([s.ids for s in parts]).to(device)
+    cos, sin = angles(base, torch.cat([s.positions for s in parts]).to(device))
+    x = base.embeddings[ids].float()
+    y = torch.zeros(x.shape, dtype=dtype, device=device)
     found = []
     for layer in base.layers:
         x, h, _ = elementwise.add_norm(x, y, layer.norm1, config.rms_norm_eps)
-        parts = (h @ layer.qkv.t()).view(len(ids), -1, config.head_dim)
-        turned = elementwise.rotate(parts[:, : config.num_attention_heads + kv], cos, sin)
-        k, v = turned[:, config.num_attention_heads :], parts[:, config.num_attention_heads + kv :]
-        prefix_k, prefix_v = k[:n].transpose(0, 1).contiguous(), v[:n].transpose(0, 1).contiguous()
-        suffix_k, suffix_v = (
-            t[n:][places].view(groups, width, kv, -1).transpose(1, 2) for t in (k, v)
+        rows = (h @ layer.qkv.t()).view(len(ids), -1, config.head_dim)
+        rows[:, : heads + kv] = elementwise.rotate(rows[:, : heads + kv], cos, sin)
+        # [sequences, heads + 2 kv, longest, 64]
+        prefix, suffix = (rows[p].transpose(1, 2) for p in places)
+        (_, prefix_k, prefix_v), (_, k, v) = (
+            torch.split(t, [heads, kv, kv], 1) for t in (prefix, suffix)
         )
-        found.append(LayerContext(prefix_k, prefix_v, suffix_k[:, :, 1:], suffix_v[:, :, 1:]))
+        found.append(LayerContext(prefix_k, prefix_v, k[:, :, 1:], v[:, :, 1:]))
         if layer is base.layers[-1]:
             break
-        q = turned[:n, : config.num_attention_heads].transpose(0, 1)[None]
-        prefix_out = (
-            _causal(q, prefix_k[None], prefix_v[None], repeats)[0].transpose(0, 1).reshape(n, -1)
-        )
-        q = (
-            turned[n:, : config.num_attention_heads][places]
-            .view(groups, width, config.num_attention_heads, -1)
-            .transpose(1, 2)
-        )
-        suffix_out = (
-            _causal(q, suffix_k, suffix_v, repeats).transpose(1, 2).reshape(groups * width, -1)
-        )
-        x, h, _ = elementwise.add_norm(
-            x,
-            torch.cat((prefix_out, suffix_out[back])) @ layer.o.t(),
-            layer.norm2,
-            config.rms_norm_eps,
-        )
+        outs = [_causal(t, heads, kv)[b] for t, b in zip((prefix, suffix), back, strict=True)]
+        y = torch.cat(outs) @ layer.o.t()
+        x, h, _ = elementwise.add_norm(x, y, layer.norm2, config.rms_norm_eps)
         y = elementwise.swiglu(h @ layer.gate_up.t()) @ layer.down.t()
     return found
 
 
-def _causal(q: Tensor, k: Tensor, v: Tensor, repeats: int) -> Tensor:
-    k, v = k.repeat_interleave(repeats, 1), v.repeat_interleave(repeats, 1)
-    return scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
-def _suffix_rows(groups: list[Group]) -> tuple[Tensor, Tensor, Tensor]:
-    """Packed ids and positions of all suffixes, each after a sink; a [G, longest] table of rows.
-
-    The table pads with the suffix's last row.
-    """
-    ids: list[int] = []
-    positions: list[int] = []
-    starts: list[int] = []
-    for group in groups:
-        starts.append(len(ids))
-        ids += [END_OF_TEXT, *group.suffix]
-        positions += range(-len(group.suffix) - 1, 0)
-    sizes = torch.tensor([1 + len(group.suffix) for group in groups])
-    columns = torch.arange(int(sizes.max()))
-    places = torch.tensor(starts).unsqueeze(1) + torch.minimum(columns, sizes.unsqueeze(1) - 1)
-    return torch.tensor(ids), torch.tensor(positions), places
+def _causal(rows: Tensor, heads: int, kv: int) -> Tensor:
+    """Attention within each sequence: [S, heads + 2 kv, n, 64] to [S n, heads 64]."""
+    q, k, v = torch.split(rows, [heads, kv, kv], 1)
+    k, v = (t.repeat_interleave(heads // kv, 1) for t in (k, v))
+    out = scaled_dot_product_attention(q, k, v, is_causal=True)
+    return out.transpose(1, 2).reshape(-1, heads * rows.shape[-1])
 
 
 def canvas_losses(
-    base: Base, adapter: dict[str, Tensor], batch: MicroBatch, causal_weight: float
+    base: Base,
+    adapter: dict[str, Tensor],
+    windows: Sequence[Window],
+    causal_weight: float,
+    *,
+    suffix_after: bool = False,
 ) -> Losses:
-    """Run the canvases through the adapted weights; gradients reach `adapter` only."""
+    """Run the canvases of some windows through the adapted weights in one pass.
+
+    All is on the base's device; gradients reach `adapter` only.
+    """
     device, dtype, config = base.embeddings.device, base.embeddings.dtype, base.config
-    context = encode(base, batch)
-    packed = pack(batch.groups)
+    context = encode(base, windows, suffix_after=suffix_after)
+    packed = pack(windows)
     repeats = config.num_attention_heads // config.num_key_value_heads
     biases = [bias_of(torch.from_numpy(seen).to(device), repeats, dtype) for seen in packed.visible]
     visible = Visible(

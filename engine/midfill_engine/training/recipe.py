@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from midfill_engine.model.vocabulary import Vocabulary
-from midfill_engine.paths import model_dir
+from midfill_engine.paths import PROBLEMS, model_dir
 from midfill_engine.training.config import read_settings
 from midfill_engine.training.contamination import Contamination
 from midfill_engine.training.corpus import build
+from midfill_engine.training.download import fetch_packages
 from midfill_engine.training.packages import OUR_LIST, read_packages
 
 
@@ -22,9 +23,9 @@ from midfill_engine.training.packages import OUR_LIST, read_packages
 class Recipe:
     """A corpus to be built."""
 
-    archives: Path  # directory of downloaded archives
+    archives: Path  # directory to download to; what is there already is not downloaded again
     packages: Path = OUR_LIST
-    problems: Path | None = None  # gzipped JSON lines; texts that hold one of these are left out
+    problems: Path = PROBLEMS  # gzipped JSON lines; files that hold one of these are left out
     model: str = "embedded"  # whose tokens; a name or a directory
 
     @classmethod
@@ -38,13 +39,14 @@ class Recipe:
 
 
 def build_corpus(recipe: Recipe, out: Path, say: Callable[[str], None]) -> None:
-    """Write the corpus of a recipe into the folder `out`.
+    """Download what is missing of a recipe's packages, and write their corpus into `out`.
 
     Raises:
-        TrainingError: the packages are not as listed.
+        TrainingError: the packages are not as listed, or cannot be had.
         ModelMissing, ModelCorrupt: the tokenizer cannot be used.
     """
-    packages = read_packages(recipe.packages, recipe.archives)
-    vocabulary = Vocabulary.load(model_dir(recipe.model))
+    packages = read_packages(recipe.packages)
     contamination = Contamination.load(recipe.problems)
+    vocabulary = Vocabulary.load(model_dir(recipe.model))
+    fetch_packages(packages, recipe.archives, say)
     build(packages, recipe.archives, vocabulary, contamination, out, say)

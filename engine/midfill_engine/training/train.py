@@ -6,117 +6,185 @@ progress, with a checkpoint; a run started again with the same settings goes on 
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
 
 import torch
 
-from midfill_engine.model_files import adapter_shapes
+from midfill_engine.adapter_file import adapter_shapes, check_adapter
+from midfill_engine.model_files import read_config
 from midfill_engine.paths import model_dir
 from midfill_engine.training import adapter, checkpoint
 from midfill_engine.training.base import Base
 from midfill_engine.training.batches import Batches
 from midfill_engine.training.byte_tokens import ByteTokens
-from midfill_engine.training.checkpoint import Progress
+from midfill_engine.training.checkpoint import Checkpoint, Progress
 from midfill_engine.training.config import TrainConfig
 from midfill_engine.training.corpus import Corpus
-from midfill_engine.training.metrics import Sums, added, means
+from midfill_engine.training.division import Division, first_division, measured, most_workers
+from midfill_engine.training.metrics import added, means
 from midfill_engine.training.optimizer import Optimizer, learning_rate
-from midfill_engine.training.workers import Job, Trainee, Workers
+from midfill_engine.training.run_log import RunLog
+from midfill_engine.training.workers import Job, Trainee, make_runner
 
 # Validation stays the same whatever a run's settings are, so that curves can be compared.
 _VALIDATION: Final[dict[str, Any]] = {
     "seed": 1, "groups": 12, "starts": 3, "causal_share": 1.0, "window_tokens": 480,
     "suffix_tokens": 72, "empty_weight": 0.1, "canvas_lengths": (8, 12, 16, 24, 32, 48),
+    "views": "both", "corrupted_share": 0.0,
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a run stands after a step. Losses are averages since the last validation."""
+
+    step: int
+    done: float  # 0 to 1, of steps or of seconds
+    losses: dict[str, float]  # masked, causal, and left_edge, where there were any
+    gradient_norm: float
+    tokens_per_second: float
+    step_seconds: float
+    steps_to_validation: int
+
+    def __str__(self) -> str:
+        losses = "  ".join(f"{name.replace('_', ' ')} {v:.3f}" for name, v in self.losses.items())
+        return (
+            f"step {self.step}  {losses}  norm {self.gradient_norm:.2f}  "
+            f"{self.step_seconds:.1f} s/step  {self.tokens_per_second:.0f} tokens/s"
+        )
+
+
+class Watcher(Protocol):
+    """Whoever follows a run."""
+
+    def say(self, line: str) -> None:
+        """A line that is to stay."""
+
+    def show(self, status: Status) -> None:
+        """How it stands, after every step."""
 
 
 class Run:
     """A training run in progress."""
 
-    def __init__(self, config: TrainConfig, say: Callable[[str], None]) -> None:
-        self.config, self._say = config, say
+    def __init__(self, config: TrainConfig, watcher: Watcher) -> None:
+        self.config, self._watcher = config, watcher
         config.out.mkdir(parents=True, exist_ok=True)
-        directory = model_dir(config.model)
-        base = Base.load(directory, torch.bfloat16)
+        first, directory = first_division(config), model_dir(config.model)
         tokens, corpus = ByteTokens.load(directory), Corpus.open(config.corpus)
-        self.corpus_sha256 = corpus.sha256
-        self.shapes = adapter_shapes(base.config, config.rank)
+        self._log = RunLog(config.out / "log.jsonl")
+        self._shapes = adapter_shapes(read_config(directory), config.rank)
+        base = Base.load(directory, torch.bfloat16, first.device)
         held_out = replace(config, **_VALIDATION)
         training = Batches(corpus, tokens, config)
         validation = Batches(corpus, tokens, held_out, validation=True)
-        self.trainee = Trainee(config, base, self.shapes, training, validation)
-        self.optimizer, self.progress = self._start()
-        self.workers = Workers(self.trainee, self.optimizer.parameters)
-        self.stopping = False
+        trainee = Trainee(config, base, self._shapes, training, validation)
+        self.model = base.config
+        state, resumed = self._state(base, first, corpus.sha256)
+        self._log.rewind(state.optimizer.step if resumed else None)
+        resumed = resumed and state.division.device == first.device
+        first = _kept(config, state.division) if resumed else first
+        most = first.workers if resumed else most_workers(config, first)
+        self.state, self.optimizer, self.progress = state, state.optimizer, state.progress
+        self._runner = make_runner(trainee, self.optimizer.parameters, first, most)
+        self._division = first if resumed else measured(config, first, self._trial, watcher.say)
+        self.state.division = self._division
+        self._runner.keep(self._division)
+        watcher.say(f"running on {self._division}")
+        self._stopping = False
+        self._began = self._saved = time.monotonic()
+        self._seconds_before = self.progress.seconds
 
-    def _start(self) -> tuple[Optimizer, Progress]:
-        if self._path("checkpoint.pt").exists():
-            return checkpoint.load(self._path("checkpoint.pt"))
-        if self.config.adapter is not None:
-            start = adapter.read(self.config.adapter, self.trainee.base.config, self.shapes)
-            return Optimizer.fresh(start), Progress()
-        generator = torch.Generator().manual_seed(self.config.seed)
-        start = adapter.fresh(self.shapes, self.trainee.base.embeddings, generator)
-        return Optimizer.fresh(start), Progress()
+    def _state(self, base: Base, division: Division, corpus: str) -> tuple[Checkpoint, bool]:
+        """The state to go on from, and whether it is a checkpoint's."""
+        path, device = self.config.out / "checkpoint.pt", division.device
+        count = sum(torch.Size(shape).numel() for shape in self._shapes.values())
+        if path.exists():
+            return checkpoint.load(path, count, corpus, device), True
+        start, progress = self.config.adapter, Progress()
+        if start is None:
+            vector = adapter.fresh(self._shapes, base.embeddings, self.config.seed)
+        else:
+            vector = adapter.read(start, base.config, self._shapes)
+            progress.start = check_adapter(start, base.config).sha256
+        return Checkpoint(Optimizer.fresh(vector.to(device)), progress, division, corpus), False
+
+    def _trial(self, division: Division) -> float:
+        """Seconds a window, over one step's windows, which are not learnt from."""
+        began = time.monotonic()
+        self._runner.run(Job(tuple(range(self.config.windows)), division))
+        float(self._runner.take_gradients().sum())  # waits for a GPU
+        return (time.monotonic() - began) / self.config.windows
 
     def loop(self) -> None:
-        """Train until `steps`, or until a signal."""
+        """Train until `steps` or `seconds` are over, or until a signal."""
         with _handled(self._stop):
-            self._loop()
-        self._save()
-        self.workers.close()
+            try:
+                self._loop()
+            finally:
+                self._runner.close()
 
     def _loop(self) -> None:
-        if self.optimizer.step == 0:
-            self._log("base", self._score(bare_base=True))
-            self._log("start", self._score())
-        recent: Sums = {}
-        started, busy = self.optimizer.step, time.monotonic()
-        while self.optimizer.step < self.config.steps and not self.stopping:
-            recent = added(recent, self._step())
-            step = self.optimizer.step
-            if step % 10 == 0:
-                self._show(recent, (time.monotonic() - busy) / (step - started))
-            if step % self.config.validate_every == 0:
-                seconds = time.monotonic() - busy
-                self._validate(recent, seconds)
-                recent, started, busy = {}, step, time.monotonic()
-            elif step % self.config.checkpoint_every == 0:
+        if self.optimizer.step == 0 and not (self.config.out / "checkpoint.pt").exists():
+            self._add("base", self._score(bare_base=True))
+            self._add("start", self._score())
+            self._began = time.monotonic()
+            self._save()
+        started, since = self.optimizer.step, time.monotonic()
+        tokens = self.progress.hole_tokens
+        over = self._done() >= 1
+        while not (over or self._stopping):
+            self._step()
+            over = self._done() >= 1
+            step, seconds = self.optimizer.step, time.monotonic() - since
+            rate = (self.progress.hole_tokens - tokens) / seconds
+            self._watcher.show(self._status(rate, seconds / (step - started)))
+            if step % self.config.validate_every == 0 or over:
+                self._validate(rate)
+                started, since = step, time.monotonic()
+                tokens = self.progress.hole_tokens
+            elif time.monotonic() - self._saved >= self.config.checkpoint_seconds:
                 self._save()
+        if self.progress.recent:  # else saved with the last validation
+            self._save()
 
-    def _step(self) -> Sums:
-        began = time.monotonic()
-        first = self.progress.next_batch
-        sums = self.workers.run(Job(tuple(range(first, first + self.config.micro_batches))))
-        gradient = self.workers.take_gradients().div_(sums["weight"][0])
-        norm = self.optimizer.update(gradient, self.config)
-        self.progress.next_batch += self.config.micro_batches
-        self.progress.hole_tokens += int(sums["hole_tokens"][0])
-        self.progress.seconds += time.monotonic() - began
-        return sums | {"gradient_norm": (norm, 1.0)}
+    def _done(self) -> float:
+        """The share of the run that is over."""
+        shares = [self.optimizer.step / self.config.steps]
+        if self.config.seconds is not None:
+            shares.append(self._elapsed() / self.config.seconds)
+        return max(shares)
 
-    def _validate(self, recent: Sums, seconds: float) -> None:
+    def _elapsed(self) -> float:
+        return self._seconds_before + time.monotonic() - self._began
+
+    def _step(self) -> None:
+        first, progress = self.progress.next_window, self.progress
+        indices = tuple(range(first, first + self.config.windows))
+        sums = self._runner.run(Job(indices, self._division))
+        gradient = self._runner.take_gradients().div_(sums["weight"][0])
+        norm = self.optimizer.update(gradient, self.config, self._elapsed())
+        progress.next_window += self.config.windows
+        progress.hole_tokens += int(sums["hole_tokens"][0])
+        progress.recent = added(progress.recent, sums | {"gradient_norm": (norm, 1.0)})
+
+    def _validate(self, rate: float) -> None:
         scores = self._score(average=True)
         value = scores["masked"] + scores["causal"]
-        train = {
-            f"train_{k}": v
-            for k, v in means(recent).items()
-            if k in ("masked", "causal", "gradient_norm")
-        }
-        rate = recent["hole_tokens"][0] / seconds
-        self._write("adapter-latest.safetensors")
+        recent = means(self.progress.recent)
+        shown = ("masked", "causal", "left_edge", "gradient_norm")
+        train = {f"train_{name}": recent[name] for name in shown if name in recent}
+        self._add("step", {**scores, **train, "tokens_per_second": round(rate, 1)})
         if self.progress.best is None or value < self.progress.best:
             self.progress.best = value
             self._write("adapter-best.safetensors")
+        self.progress.recent = {}
         self._save()
-        self._log("step", {**scores, **train, "tokens_per_second": round(rate, 1)})
 
     def _score(self, *, bare_base: bool = False, average: bool = False) -> dict[str, float]:
         """Losses on held-out packages, of the averaged weights where asked for."""
@@ -124,48 +192,67 @@ class Run:
         if average:
             self.optimizer.parameters.copy_(self.optimizer.average)
         indices = tuple(range(self.config.validation_windows))
-        sums = self.workers.run(Job(indices, validation=True, bare_base=bare_base))
+        job = Job(indices, self._division, validation=True, bare_base=bare_base)
+        sums = self._runner.run(job)
         self.optimizer.parameters.copy_(live)
         return means(sums)
 
-    def _show(self, recent: Sums, seconds: float) -> None:
-        m = means(recent)
-        steps = recent["gradient_norm"][1]
-        line = (
-            f"step {self.optimizer.step}  masked {m['masked']:.3f}  causal {m['causal']:.3f}  "
-            f"norm {m['gradient_norm']:.2f}  {seconds:.1f} s/step  "
-            f"{recent['hole_tokens'][0] / steps / seconds:.0f} tokens/s"
+    def _status(self, rate: float, step_seconds: float) -> Status:
+        recent, step = means(self.progress.recent), self.optimizer.step
+        names = ("masked", "causal", "left_edge")
+        return Status(
+            step=step,
+            done=self._done(),
+            losses={name: recent[name] for name in names if name in recent},
+            gradient_norm=recent["gradient_norm"],
+            tokens_per_second=rate,
+            step_seconds=step_seconds,
+            steps_to_validation=-step % self.config.validate_every,
         )
-        self._say(line)
 
-    def _log(self, kind: str, values: dict[str, Any]) -> None:
+    def _add(self, kind: str, values: dict[str, Any]) -> None:
         step = self.optimizer.step
-        head = {
+        entry = {
             "kind": kind,
             "step": step,
             "time": round(time.time()),
             "hole_tokens": self.progress.hole_tokens,
-            "corpus": self.corpus_sha256[:12],
+            "corpus": self.state.corpus[:12],
+            "train_seconds": round(self._elapsed()),
+            "lr": learning_rate(self.config, max(step, 1), self._elapsed()),
         }
-        rate = learning_rate(max(step, 1), self.config)
-        line = json.dumps(
-            {**head, "train_seconds": round(self.progress.seconds), "lr": rate, **values}
-        )
-        with self._path("log.jsonl").open("a") as stream:
-            stream.write(line + "\n")
-        self._say(line)
+        self._watcher.say(self._log.add(entry | values))
 
     def _write(self, name: str) -> None:
-        adapter.write(self._path(name), self.optimizer.average, self.shapes)
+        """Store the averaged weights, and how they came about."""
+        recipe = {
+            "started_from": self.progress.start,
+            "corpus_sha256": self.state.corpus,
+            "steps": self.optimizer.step,
+            "hole_tokens": self.progress.hole_tokens,
+            "settings": self.config.recipe(),
+        }
+        path = self.config.out / name
+        adapter.write(path, self.optimizer.average, self._shapes, self.model, recipe)
 
     def _save(self) -> None:
-        checkpoint.save(self._path("checkpoint.pt"), self.optimizer, self.progress)
-
-    def _path(self, name: str) -> Path:
-        return self.config.out / name
+        self.progress.seconds = self._elapsed()
+        self._write("adapter-latest.safetensors")
+        checkpoint.save(self.config.out / "checkpoint.pt", self.state)
+        self._saved = time.monotonic()
 
     def _stop(self, *_: object) -> None:
-        self.stopping = True
+        self._stopping = True
+
+
+def _kept(config: TrainConfig, kept: Division) -> Division:
+    """A checkpoint's division, but for what the settings say themselves."""
+    return replace(
+        kept,
+        workers=config.workers or kept.workers,
+        windows_per_pass=config.windows_per_pass or kept.windows_per_pass,
+        compiled=kept.compiled if config.compile is None else config.compile,
+    )
 
 
 @contextmanager
@@ -180,15 +267,16 @@ def _handled(handler: Callable[..., None]) -> Iterator[None]:
             signal.signal(number, old)
 
 
-def train(config: TrainConfig, say: Callable[[str], None]) -> None:
-    """Run a training until it is done or told to stop; `say` gets a line now and then.
+def train(config: TrainConfig, watcher: Watcher) -> None:
+    """Run a training until it is done or told to stop.
 
     Sets torch's threads for this process. To be called from its main thread.
 
     Raises:
         ModelError: the model or the adapter to start from cannot be used.
-        TrainingError: there is no corpus, or a process of the run has died.
+        TrainingError: there is no corpus, no such device, what lies in `out` is no run that can be
+            gone on with, or a process of the run has died.
     """
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    Run(config, say).loop()
+    Run(config, watcher).loop()

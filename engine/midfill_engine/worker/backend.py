@@ -7,13 +7,14 @@ causal base, exactly, and only canvases run at each step. How a model with full 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
 
+from midfill_engine.calibration import Calibration
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.full_attention import FullAttentionModel
 from midfill_engine.model.transformer import Segment
@@ -21,6 +22,7 @@ from midfill_engine.model.vocabulary import Vocabulary
 from midfill_engine.protocol import FillRequest
 from midfill_engine.worker.candidate import Candidate
 from midfill_engine.worker.context import ORIGIN, ContextPool
+from midfill_engine.worker.drafts import growing_drafts
 from midfill_engine.worker.full_attention import FullAttention
 from midfill_engine.worker.job import (
     Job,
@@ -30,10 +32,11 @@ from midfill_engine.worker.job import (
     Work,
     denoise_rows,
     in_passes,
-    plan_candidates,
     score_rows,
 )
 from midfill_engine.worker.score import noisy_channel, token_log_probabilities
+
+PASS_ROWS: Final = 384  # of several requests in one pass of the denoiser; one alone may have more
 
 
 class Backend(Protocol):
@@ -45,6 +48,16 @@ class Backend(Protocol):
     @property
     def held(self) -> tuple[str, str]:
         """How the weights are held, and on which device."""
+        ...
+
+    @property
+    def calibrations(self) -> Mapping[str, Calibration]:
+        """Of the fills' confidences, by quality."""
+        ...
+
+    @property
+    def pass_rows(self) -> int:
+        """How many rows of several jobs should share a pass; one alone may have more."""
         ...
 
     def new_pool(self, limit_bytes: int) -> Pool:
@@ -63,8 +76,13 @@ class Backend(Protocol):
         """Run what was found missing."""
         ...
 
+    def rows(self, job: Job) -> int:
+        """How many rows of a pass the job's next step takes."""
+        ...
+
     def predict(self, jobs: Sequence[Job]) -> list[Tensor]:
-        """One pass: for each job [outputs, V], the open positions of its active drafts in order."""
+        """One pass: for each job [outputs, V], the open positions, in order, of the drafts whose
+        turn it is."""
         ...
 
     def score(self, job: Job, items: Sequence[Scorable]) -> list[float]:
@@ -91,11 +109,19 @@ class ContextCached:
     def held(self) -> tuple[str, str]:
         return self._model.weights, self._model.device
 
+    @property
+    def calibrations(self) -> Mapping[str, Calibration]:
+        return self._model.calibrations
+
+    @property
+    def pass_rows(self) -> int:
+        return PASS_ROWS
+
     def new_pool(self, limit_bytes: int) -> ContextPool:
         return ContextPool(self._model.config, limit_bytes, self._model.new_slab)
 
     def plan(self, request: FillRequest) -> list[Candidate]:
-        return plan_candidates(self._model.vocabulary, request)
+        return growing_drafts(self._model.vocabulary, request)
 
     def open(self, job: Job) -> list[Work]:
         return [*job.encoded_context.open(job.window)]
@@ -106,6 +132,9 @@ class ContextCached:
         ids = [i for part, _ in work for i in part]
         positions = [s.write - ORIGIN + i for s in segments for i in range(s.rows)]
         self._model.run_base(ids, torch.tensor(positions), segments)
+
+    def rows(self, job: Job) -> int:
+        return sum(1 + len(draft.visible_ids) for draft in job.turn)
 
     def predict(self, jobs: Sequence[Job]) -> list[Tensor]:
         rows = [denoise_rows(job) for job in jobs]

@@ -23,6 +23,8 @@ from midfill_engine.worker.window import PREFIX_TOKENS, SUFFIX_TOKENS, Window
 
 ORIGIN: Final = SUFFIX_TOKENS + 1  # the slot of position 0; one more for the attention sink
 SCRATCH_ROWS: Final = 384  # canvases or scored fills of one request in one pass
+MOST_CONTEXTS: Final = 16  # however small they are: each is looked through for each request
+LEAST_SHARED: Final = 32  # tokens; a context with fewer in common is another document's
 
 
 @dataclass(slots=True, eq=False)
@@ -93,36 +95,42 @@ class ContextPool:
     def nbytes(self) -> int:
         return sum(context.slab.nbytes for context in self._contexts)
 
-    def acquire(self, window: Window) -> tuple[Context, int]:
-        """The idle context with most in common, and how many of the window's tokens it has.
+    @property
+    def has_room(self) -> bool:
+        """Whether a context can be had within the limit. The first one is outside any limit."""
+        return self._may_grow() or any(not context.busy for context in self._contexts)
 
-        A context that shares little with the window is left to its own document while there is
-        room for another. The limit is exceeded only by contexts that are busy.
+    def acquire(self, window: Window) -> tuple[Context, int]:
+        """An idle context, busy from now on, and how many of the window's tokens it has.
+
+        That is the one with most in common; a context that has little in common with the window
+        is left to its own document, and a new one is made. Where there is no room for another,
+        the least recently used one is taken. Call it while there is room.
         """
-        idle = [c for c in self._contexts if not c.busy]
-        best = max(idle, key=lambda c: self._reusable(c, window), default=None)
-        if best is None or (self._reusable(best, window) == 0 and self._has_room()):
-            best = Context(self._new_slab(ORIGIN + PREFIX_TOKENS + SCRATCH_ROWS))
-        elif self._reusable(best, window) == 0:
-            best = idle[0]
-        if best in self._contexts:
-            self._contexts.remove(best)
+        idle = [context for context in self._contexts if not context.busy]
+        best = max(idle, key=lambda c: _reusable(c, window), default=None)
+        tokens = len(window.prefix) - 1 + len(window.suffix)
+        least = max(min(LEAST_SHARED, tokens // 2), 1)
+        if best is None or _reusable(best, window) < least:
+            best = self._new() if self._may_grow() else idle[0]
+        self._contexts = [context for context in self._contexts if context is not best]
         self._contexts.append(best)
         best.busy = True
-        return best, self._reusable(best, window)
+        return best, _reusable(best, window)
 
     def release(self, context: Context) -> None:
-        """Give a context back; contexts over the limit are dropped, oldest first."""
+        """Give a context back, for whoever comes next."""
         context.busy = False
-        for old in [c for c in self._contexts if not c.busy]:
-            if self.nbytes <= self._limit_bytes:
-                return
-            self._contexts.remove(old)
 
-    def _reusable(self, context: Context, window: Window) -> int:
-        same, suffix = context.common(window)
-        return same + (len(window.suffix) if suffix else 0)
+    def _new(self) -> Context:
+        return Context(self._new_slab(ORIGIN + PREFIX_TOKENS + SCRATCH_ROWS))
 
-    def _has_room(self) -> bool:
-        slabs = len(self._contexts)
-        return not slabs or self.nbytes * (slabs + 1) / slabs <= self._limit_bytes
+    def _may_grow(self) -> bool:
+        slabs = len(self._contexts)  # all of one size
+        fits = not slabs or self.nbytes * (slabs + 1) <= self._limit_bytes * slabs
+        return fits and slabs < MOST_CONTEXTS
+
+
+def _reusable(context: Context, window: Window) -> int:
+    same, suffix = context.common(window)
+    return same + (len(window.suffix) if suffix else 0)

@@ -14,14 +14,16 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from midfill_engine.calibration import Calibration
 from midfill_engine.model.dual_cache import DualCache, RefreshPolicy
-from midfill_engine.model.full_attention import Canvas, Frame, FullAttentionModel
+from midfill_engine.model.full_attention import PASS_ROWS, Canvas, Frame, FullAttentionModel
 from midfill_engine.model.vocabulary import END_OF_TEXT, MASK, Vocabulary
 from midfill_engine.protocol import FillRequest, Quality
 from midfill_engine.worker.candidate import Candidate
-from midfill_engine.worker.job import Job, Scorable, Work, confidence, plan_candidates
+from midfill_engine.worker.drafts import fitting_drafts
+from midfill_engine.worker.job import Job, Scorable, Work, confidence
+from midfill_engine.worker.length import PUBLISHED_BIAS, START, lengths_around, probed_length
 from midfill_engine.worker.length_moves import resize
-from midfill_engine.worker.length_probe import PUBLISHED_BIAS, START, lengths_around, probed_length
 from midfill_engine.worker.window import Window
 
 CACHE_BYTES: Final = 512 * 1024 * 1024  # of one job; one that would need more runs exactly
@@ -57,6 +59,11 @@ class FullAttentionPool:
     def nbytes(self) -> int:
         return sum(cache.nbytes for c in self._contexts for cache in c.caches.values())
 
+    @property
+    def has_room(self) -> bool:
+        """Always: the number of jobs is bounded, and so is what each holds."""
+        return True
+
     def acquire(self, window: Window) -> tuple[FullAttentionContext, int]:
         """A context of the job's own: it can reuse no tokens of another's."""
         context = FullAttentionContext()
@@ -82,14 +89,22 @@ class FullAttention:
     def held(self) -> tuple[str, str]:
         return self._model.weights, self._model.device
 
+    @property
+    def calibrations(self) -> Mapping[str, Calibration]:
+        """None: there are only those of an adapter."""
+        return {}
+
+    @property
+    def pass_rows(self) -> int:
+        return PASS_ROWS
+
     def new_pool(self, limit_bytes: int) -> FullAttentionPool:
         """Bounded by the number of jobs and `CACHE_BYTES`, not by `limit_bytes`."""
         return FullAttentionPool()
 
     def plan(self, request: FillRequest) -> list[Candidate]:
         """The masked drafts: there is no causal view of such a model."""
-        drafts = plan_candidates(self._model.vocabulary, request)
-        return [draft for draft in drafts if draft.view == "masked"]
+        return fitting_drafts(self._model.vocabulary, request)
 
     def open(self, job: Job) -> list[Work]:
         """Set the frame. What has to run first are the probes, where the lengths are open."""
@@ -108,12 +123,15 @@ class FullAttention:
             assert isinstance(job, Job)
             self._choose_lengths(job)
 
+    def rows(self, job: Job) -> int:
+        """All of a frame's where a cache is due, and a whole draft's."""
+        return sum(self._model.rows(self._canvas(job, draft)) for draft in job.turn)
+
     def predict(self, jobs: Sequence[Job]) -> list[Tensor]:
-        canvases = [self._canvas(job, draft) for job in jobs for draft in job.active]
+        canvases = [self._canvas(job, draft) for job in jobs for draft in job.turn]
         logits = iter(self._model.logits(canvases))
         return [
-            torch.cat([self._limited(job, draft, next(logits)) for draft in job.active])
-            for job in jobs
+            torch.cat([self._limited(draft, next(logits)) for draft in job.turn]) for job in jobs
         ]
 
     def score(self, job: Job, items: Sequence[Scorable]) -> list[float]:
@@ -135,15 +153,13 @@ class FullAttention:
         tokens = (len(frame.before) + len(frame.after)) * len(job.candidates)
         return tokens * self._model.bytes_per_token <= CACHE_BYTES
 
-    def _limited(self, job: Job, draft: Candidate, logits: Tensor) -> Tensor:
-        """Rule out what would make a draft longer than asked for, or never end."""
+    def _limited(self, draft: Candidate, logits: Tensor) -> Tensor:
+        """Rule out what would make a draft longer than it may be, or never end."""
         expand = self._model.vocabulary.expand
-        most = job.request.max_tokens
-        if expand is not None:
-            free = len(draft.ids) - len(draft.edges.certain) - len(draft.edges.tail)
-            # Every open position might be committed as one that expands.
-            if free + len(draft.open_positions) > most or draft.expansions >= most:
-                logits[:, expand] = -torch.inf
+        # Every open position might be committed as one that expands.
+        longest = len(draft.ids) + len(draft.open_positions)
+        if expand is not None and (longest > draft.limit or draft.expansions >= draft.limit):
+            logits[:, expand] = -torch.inf
         return logits
 
     def _choose_lengths(self, job: Job) -> None:

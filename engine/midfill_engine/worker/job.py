@@ -7,6 +7,7 @@ pass and reads no clock: the scheduler does.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -15,19 +16,19 @@ from typing import Any, Final, Protocol
 import torch
 from torch import Tensor
 
-from midfill_engine.errors import ModelCorrupt, RequestRejected
+from midfill_engine.calibration import Calibration, confidence_by, gate_of
+from midfill_engine.errors import ModelCorrupt
 from midfill_engine.model.transformer import Segment
 from midfill_engine.model.vocabulary import EMPTY, Vocabulary
 from midfill_engine.protocol import DraftEvent, Fill, FillRequest, FillResult, FillStats
-from midfill_engine.worker.candidate import Candidate, Edges
+from midfill_engine.worker.candidate import Candidate, Prediction
 from midfill_engine.worker.context import ORIGIN, SCRATCH_ROWS, Context
+from midfill_engine.worker.evidence import evidence_of, token_log_probabilities_of
 from midfill_engine.worker.length_moves import drop_moves, move_length
-from midfill_engine.worker.plan import PLANS, SAMPLING_TEMPERATURE, Plan, causal_length, lengths
+from midfill_engine.worker.plan import SAMPLING_TEMPERATURE, SHARE_OF_SAMPLES, Plan, plan_for
 from midfill_engine.worker.score import ScoredText, scored_text, token_log_probabilities
 from midfill_engine.worker.window import Window
 
-MAX_EDGE_TOKENS: Final = 160  # or bytes, of what is not certain
-MAX_EDGE_CHARACTERS: Final = 4096  # more is not even tokenized
 _NO_STATS: Final = FillStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -45,6 +46,11 @@ class Pool(Protocol):
     @property
     def nbytes(self) -> int:
         """What they hold."""
+        ...
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another can be had."""
         ...
 
     def acquire(self, window: Window) -> tuple[Handle, int]:
@@ -69,7 +75,7 @@ class Job:
 
     @property
     def plan(self) -> Plan:
-        return PLANS[self.request.quality]
+        return plan_for(self.request)
 
     @property
     def encoded_context(self) -> Context:
@@ -79,16 +85,26 @@ class Job:
 
     @property
     def active(self) -> list[Candidate]:
-        """Candidates with masks left, in a fixed order."""
+        """Candidates that are not done, in a fixed order."""
         return [c for c in self.candidates if not c.done]
+
+    @property
+    def turn(self) -> list[Candidate]:
+        """The first of the active ones that fit into one pass; at least one does."""
+        taken, rows = [], 0
+        for candidate in self.active:
+            rows += len(candidate.visible_ids) + 1
+            if rows <= SCRATCH_ROWS:
+                taken.append(candidate)
+        return taken
 
     def conclude(self, vocabulary: Vocabulary) -> None:
         """End it here: fill what is masked with the last step's guesses.
 
-        A draft that no step has seen yet has none, and is given up.
+        A draft that knows no end is given up.
         """
-        for candidate in self.active:
-            candidate.conclude(vocabulary)
+        for candidate in sorted(self.active, key=lambda c: c.view == "causal"):
+            candidate.conclude(self.candidates, vocabulary)
             drop_moves(candidate, vocabulary)
             if candidate.done:
                 self.finished.append(candidate)
@@ -101,11 +117,7 @@ class Job:
 
 
 def start_job(
-    request: FillRequest,
-    window: Window,
-    context: Handle,
-    reused: int,
-    candidates: list[Candidate],
+    request: FillRequest, window: Window, context: Handle, reused: int, candidates: list[Candidate]
 ) -> Job:
     """A job whose account is empty but for what its context costs."""
     tokens = len(window.prefix) + len(window.suffix)
@@ -127,14 +139,14 @@ class Rows:
 
 
 def denoise_rows(job: Job) -> Rows:
-    """All unfinished canvases, each behind a copy of the prefix's last token."""
-    first = job.window.prefix[-1]
-    canvases = [[first, *c.visible_ids] for c in job.active]
+    """The canvases whose turn it is, each behind a copy of the prefix's last token."""
+    first, turn = job.window.prefix[-1], job.turn
+    canvases = [[first, *c.visible_ids] for c in turn]
     outputs, start = [], 0
-    for candidate, canvas in zip(job.active, canvases, strict=True):
+    for candidate, canvas in zip(turn, canvases, strict=True):
         outputs += [start + position for position in candidate.open_positions]
         start += len(canvas)
-    causal = [c.view == "causal" for c in job.active]
+    causal = [c.view == "causal" for c in turn]
     return _rows(job, canvases, causal, job.encoded_context.first_slot, outputs)
 
 
@@ -187,31 +199,43 @@ def in_passes(items: Sequence[Scorable]) -> list[list[Scorable]]:
 
 
 def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:
-    """Give each candidate its predictions.
+    """Give each candidate whose turn it was its predictions.
 
     Args:
-        logits: [outputs, V], in the order of `denoise_rows(job).outputs`; changed in place.
+        logits: [outputs, V], the open positions of each in order; changed in place.
 
     Raises:
         ModelCorrupt: the logits are not numbers.
     """
-    active = job.active
-    parts = _parts([len(c.open_positions) for c in active])
-    for candidate, part in zip(active, parts, strict=True):
+    turn = job.turn
+    parts = _parts([len(c.open_positions) for c in turn])
+    for candidate, part in zip(turn, parts, strict=True):
         _constrain(candidate, logits[part], vocabulary)
-    tokens = torch.cat([_choose(c, logits[part]) for c, part in zip(active, parts, strict=True)])
+    tokens = torch.cat(
+        [_choose(c, logits[part], job.plan.samples) for c, part in zip(turn, parts, strict=True)]
+    )
     confidences = token_log_probabilities(logits, tokens).exp().tolist()
     if any(math.isnan(c) for c in confidences):
         raise ModelCorrupt("the model's outputs are not numbers (NaN or infinite)")
     chosen = tokens.tolist()
-    for candidate, part in zip(active, parts, strict=True):
-        candidate.commit(chosen[part], confidences[part], job.plan.threshold, vocabulary)
-    for candidate in active:
+    for candidate, part in zip(turn, parts, strict=True):
+        prediction = Prediction(chosen[part], confidences[part], logits[part])
+        candidate.commit(prediction, vocabulary)
+    for candidate in turn:
         move_length(candidate, vocabulary)
-        candidate.propose(job.candidates)
-    job.finished += [c for c in active if c.done]
-    if not job.plan.all_drafts and any(c.view == "causal" for c in job.finished):
+        candidate.propose(job.candidates, vocabulary)
+    job.finished += [c for c in turn if c.done]
+    if _has_enough(job):
         job.conclude(vocabulary)
+
+
+def _has_enough(job: Job) -> bool:
+    """Whether what is left to denoise is not worth its passes."""
+    if not job.plan.all_drafts and any(c.view == "causal" for c in job.finished):
+        return True
+    samples = sum(c.seed is not None for c in job.finished)
+    stragglers = all(c.seed is not None for c in job.active)
+    return stragglers and samples >= SHARE_OF_SAMPLES * job.plan.samples
 
 
 def make_result(
@@ -220,85 +244,62 @@ def make_result(
     scores: Sequence[float],
     at_deadline: bool,
     vocabulary: Vocabulary,
+    calibration: Calibration | None,
 ) -> FillResult:
     """The answer: the items by their scores, best first."""
-    ranked = sorted(zip(scores, range(len(items)), strict=True), key=lambda pair: -pair[0])
-    fills = tuple(_fill(items[i], score, vocabulary) for score, i in ranked)
+    ranked = sorted(range(len(items)), key=lambda i: -scores[i])
+    drafts = [vocabulary.decode(candidate.tokens()) for candidate in job.finished]
+    untouched = job.request.heal_left + job.request.heal_right
+    fills = []
+    for i in ranked:
+        others = [score for j, score in enumerate(scores) if j != i]
+        known = (scores[i], others, len(items[i].scored.ids), drafts, untouched)
+        evidence = evidence_of(items[i].candidate, items[i].text, *known)
+        fills.append(_fill(items[i], scores[i], evidence, vocabulary, calibration))
     stats = replace(job.stats, tokens=len(fills[0].pieces) if fills else 0)
-    return FillResult(job.request.request_id, fills, at_deadline, stats)
+    gate = gate_of(calibration)
+    return FillResult(job.request.request_id, tuple(fills), at_deadline, stats, gate)
 
 
-def _fill(item: Scorable, score: float, vocabulary: Vocabulary) -> Fill:
+def _fill(
+    item: Scorable,
+    score: float,
+    evidence: tuple[float, ...],
+    vocabulary: Vocabulary,
+    calibration: Calibration | None,
+) -> Fill:
     tokens = item.candidate.tokens()
     return Fill(
         text=item.text,
-        confidence=confidence(item.candidate),
+        confidence=confidence_by(calibration, evidence),
         score=score,
         pieces=tuple(vocabulary.piece(t) for t in tokens),
         confidences=tuple(item.candidate.confidences[: len(tokens)]),
+        evidence=evidence,
     )
 
 
 def confidence(candidate: Candidate) -> float:
     """Geometric mean of the probabilities with which a fill's tokens, its end included, came."""
-    end = len(candidate.tokens()) + 1
-    counted = candidate.confidences[len(candidate.edges.certain) : end]
-    return math.exp(sum(math.log(max(c, 1e-9)) for c in counted) / max(len(counted), 1))
+    logs = token_log_probabilities_of(candidate)
+    return math.exp(sum(logs) / len(logs))
 
 
-def plan_candidates(vocabulary: Vocabulary, request: FillRequest) -> list[Candidate]:
-    """The canvases a request's quality asks for.
-
-    Raises:
-        RequestRejected: its edges cannot be put into this model's tokens, or it asks for nothing.
-    """
-    if request.quality not in PLANS:
-        raise RequestRejected(f"there is no quality {request.quality!r}")
-    if request.max_tokens < 1:
-        raise RequestRejected(f"a fill needs at least one token, not {request.max_tokens}")
-    plan = PLANS[request.quality]
-    edges = _edges(vocabulary, request)
-    drafts = [
-        Candidate.of_length(edges, "masked", length)
-        for length in lengths(plan, request.max_tokens, request.single_line, bool(edges.tail))
-    ]
-    if plan.causal_length and not edges.tail:
-        length = causal_length(plan, request.max_tokens, request.single_line)
-        seeds = [None, *range(plan.samples)]
-        drafts += [Candidate.of_length(edges, "causal", length, seed) for seed in seeds]
-    return _within_one_pass(drafts)
-
-
-def _within_one_pass(drafts: Sequence[Candidate]) -> list[Candidate]:
-    """As many of the drafts as have room beside one another, each behind its first row."""
-    ends = accumulate(len(draft.ids) + 1 for draft in drafts)
-    return [draft for draft, end in zip(drafts, ends, strict=True) if end <= SCRATCH_ROWS]
-
-
-def _edges(vocabulary: Vocabulary, request: FillRequest) -> Edges:
-    if len(request.heal_left) + len(request.heal_right) > MAX_EDGE_CHARACTERS:
-        raise RequestRejected("the text to be healed at the hole's edges is too long")
-    for text in (request.heal_left, request.heal_right):
-        if not vocabulary.can_spell(text):
-            raise RequestRejected(f"no tokens of this model spell {text!r}")
-    certain, required = vocabulary.heal(request.heal_left)
-    tail = vocabulary.encode(request.heal_right)
-    if len(certain) + len(required) + len(tail) > MAX_EDGE_TOKENS:
-        raise RequestRejected("the text to be healed at the hole's edges is too long")
-    return Edges(tuple(certain), required, tuple(tail), request.single_line)
-
-
-def _choose(candidate: Candidate, logits: Tensor) -> Tensor:
+def _choose(candidate: Candidate, logits: Tensor, samples: int) -> Tensor:
     """A token for each of a candidate's open positions: logits [open, V] → [open].
 
-    Sampling is by Gumbel noise that depends on nothing but the draft and how far it has come, so
-    the same request is answered in the same way whatever else is running.
+    A sampled draft draws by a number that depends on nothing but the draft and the position, so
+    the same request is answered in the same way whatever else is running, and whatever is
+    proposed. The numbers of the drafts of one hole are spread evenly: each is distributed as if
+    it were drawn alone, and together they differ more often.
     """
     if candidate.seed is None:
         return logits.max(1).indices  # argmax is several times slower
-    generator = torch.Generator().manual_seed(1000 * candidate.seed + sum(candidate.masked))
-    uniform = torch.rand(logits.shape, generator=generator).clamp_(1e-9).to(logits.device)
-    return (logits / SAMPLING_TEMPERATURE - uniform.log_().neg_().log_()).max(1).indices
+    offset = candidate.seed / samples
+    drawn = [(random.Random(p).random() + offset) % 1 for p in candidate.open_positions]
+    cumulative = (logits / SAMPLING_TEMPERATURE).softmax(1).cumsum(1)
+    targets = torch.tensor(drawn, device=logits.device)[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, targets, right=True)[:, 0]
 
 
 def _constrain(candidate: Candidate, logits: Tensor, vocabulary: Vocabulary) -> None:

@@ -8,8 +8,12 @@ Source: Wu et al. 2026, "DreamOn" (arXiv 2602.01326), and its published decoding
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from midfill_engine.model.vocabulary import MASK, Vocabulary
 from midfill_engine.worker.candidate import Candidate
+
+T = TypeVar("T")
 
 
 def move_length(candidate: Candidate, vocabulary: Vocabulary) -> None:
@@ -35,21 +39,25 @@ def drop_moves(candidate: Candidate, vocabulary: Vocabulary) -> None:
 def resize(candidate: Candidate, length: int) -> None:
     """Give a draft that no step has seen `length` masks between its edges."""
     first = len(candidate.edges.certain)
-    tail = len(candidate.edges.tail)
-    last = len(candidate.ids) - tail
+    last = len(candidate.ids) - len(candidate.edges.tail)
     candidate.ids[first:last] = [MASK] * length
     candidate.masked[first:last] = [True] * length
     candidate.confidences[first:last] = [0.0] * length
 
 
 def _replace(candidate: Candidate, position: int, masks: int) -> None:
-    """Put so many masks in the place of one token; the last step's guesses move along."""
+    """Put so many masks in the place of one token; what is known of the others moves along."""
     rest = slice(position, position + 1)
     candidate.ids[rest] = [MASK] * masks
     candidate.masked[rest] = [True] * masks
     candidate.confidences[rest] = [0.0] * masks
-    candidate.guesses = {
-        (at if at < position else at + masks - 1): guess
-        for at, guess in candidate.guesses.items()
+    candidate.guesses = _moved(candidate.guesses, position, masks)
+    candidate.history = _moved(candidate.history, position, masks)
+
+
+def _moved(known: dict[int, T], position: int, masks: int) -> dict[int, T]:
+    return {
+        (at if at < position else at + masks - 1): value
+        for at, value in known.items()
         if at != position
     }

@@ -1,7 +1,10 @@
 """The loop that runs the model: at every denoising step the batch is whatever is active.
 
 Owns the order of work and the clock. Requests come in from other threads as tickets; each is
-answered exactly once through its `reply`, unless it was cancelled before.
+answered exactly once through its `reply`, unless it was cancelled before. Whose turn it is among
+them is `turns`' concern. A tick takes in what has come, which costs one pass of the base at most,
+and runs one pass of the denoiser; before and after each pass whoever is late is answered with what
+there is, so a deadline is kept to within one pass.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
@@ -18,7 +21,7 @@ import torch
 from midfill_engine.errors import EngineError, ModelError, RequestRejected
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.full_attention import FullAttentionModel
-from midfill_engine.protocol import DraftEvent, Failure, FillRequest, FillResult
+from midfill_engine.protocol import Failure, FillResult, FillStats
 from midfill_engine.worker.backend import Backend, backend_for
 from midfill_engine.worker.job import (
     Job,
@@ -31,21 +34,13 @@ from midfill_engine.worker.job import (
     start_job,
     texts_to_score,
 )
+from midfill_engine.worker.turns import Ticket, Turns
 from midfill_engine.worker.window import make_window
 
 MAX_ACTIVE: Final = 16  # jobs in one batch; more wait their turn
-CONTEXT_BYTES: Final = 160 * 1024 * 1024
+CONTEXT_BYTES: Final = 320 * 1024 * 1024  # eight contexts of the embedded model
+ENCODE_ROWS: Final = 256  # with so many to encode, no more requests are taken in at once
 _LOG: Final = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """A request on its way in, and where its answer goes."""
-
-    request: FillRequest
-    reply: Callable[[DraftEvent | FillResult | Failure], None]
-    received: float = field(default_factory=time.monotonic)
-    cancelled: bool = False  # set from any thread; seen before the next step
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +49,6 @@ class _Run:
 
     ticket: Ticket
     job: Job
-    deadline: float  # on the monotonic clock
 
     def spent(self, seconds: float, field_name: str) -> None:
         """Book one pass of so many seconds on the job's account."""
@@ -66,13 +60,19 @@ class _Run:
 class Scheduler:
     """Runs jobs step by step on the thread that calls `run`."""
 
-    def __init__(self, load: Callable[[], EmbeddedModel | FullAttentionModel]) -> None:
+    def __init__(
+        self,
+        load: Callable[[], EmbeddedModel | FullAttentionModel],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.clock = clock  # seconds; what tickets' times are told by
         self._load = load
         self._changed = threading.Condition()
         self._inbox: list[Ticket] = []
         self._wanting: list[Callable[[EngineError | None], None]] = []
         self._closing = False
         self._runs: list[_Run] = []
+        self._turns = Turns()
         self.held = ("", "")  # how the model's weights are held, and where, once it is loaded
         self._pool: Pool | None = None
         self._step_s = 0.0  # how long the last denoising pass took
@@ -135,14 +135,17 @@ class Scheduler:
             _LOG.error("the model could not be loaded", exc_info=error)
             known = error if isinstance(error, EngineError) else ModelError(f"loading: {error!r}")
             self._report_load(known)
-            for ticket in self._take(len(self._inbox)):
-                _refuse(ticket, known)
+            with self._changed:
+                refused, self._inbox = self._inbox, []
+            for ticket in refused:
+                if not ticket.cancelled:
+                    _refuse(ticket, known)
             return None
         self._pool = model.new_pool(CONTEXT_BYTES)
         self.held = model.held
         with self._changed:
             for ticket in self._inbox:
-                ticket.received = time.monotonic()
+                ticket.received = self.clock()
         return model
 
     def _report_load(self, error: EngineError | None) -> None:
@@ -154,14 +157,29 @@ class Scheduler:
     def _tick(self, model: Backend) -> None:
         """One turn: admit and encode arrivals, one denoising step, score and answer."""
         self._drop_cancelled()
+        self._finish_ready(model)
         self._admit(model)
-        runs = self._turn()
-        self._guarded(
-            self._denoise, model, [r for r in runs if r.job.active and not self._is_late(r)]
-        )
-        for run in runs:
-            if run in self._runs and (not run.job.active or self._is_late(run)):
-                self._guarded(self._finish, model, [run])
+        self._refuse_late()
+        self._finish_ready(model)
+        self._guarded(self._denoise, model, self._next_pass(model))
+        self._finish_ready(model)
+
+    def _next_pass(self, model: Backend) -> list[_Run]:
+        """Who takes part in the next pass of the denoiser; its rows are booked on their account."""
+        rows = {run.ticket: model.rows(run.job) for run in self._runs}
+        chosen = self._turns.in_pass(rows, model.pass_rows, self.clock())
+        for ticket in chosen:
+            self._turns.book(ticket, rows[ticket])
+        return [run for run in self._runs if run.ticket in chosen]
+
+    def _finish_ready(self, model: Backend) -> None:
+        """Answer who is late, then who is done; with each that is scored others may become late."""
+        while True:
+            late = [run for run in self._runs if run.job.active and self._is_late(run)]
+            ready = late or [run for run in self._runs if not run.job.active]
+            if not ready:
+                return
+            self._guarded(self._finish, model, ready[:1])
 
     def _guarded(
         self,
@@ -175,26 +193,39 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - the worker outlives any one pass
             self._abort(runs, error)
 
-    def _turn(self) -> list[_Run]:
-        """Whose turn it is: requests that nobody waits for stand back, until they are late."""
-        now = time.monotonic()
-        first = [r for r in self._runs if r.ticket.request.interactive or r.deadline < now]
-        return first or list(self._runs)
+    def _next_in(self, arrivals: Sequence[_Run]) -> Ticket | None:
+        """The ticket that is admitted next, out of the inbox, if there is room for it.
 
-    def _take(self, count: int) -> list[Ticket]:
-        """Up to so many tickets from the inbox, interactive ones first."""
+        Others than this tick's arrivals may have to go back for it: what they have come to is
+        lost, what their context holds is not.
+        """
+        assert self._pool is not None
         with self._changed:
-            waiting = [ticket for ticket in self._inbox if not ticket.cancelled]
-            waiting.sort(key=lambda ticket: not ticket.request.interactive)
-            taken, self._inbox = waiting[:count], waiting[count:]
-        return taken
+            self._inbox = [ticket for ticket in self._inbox if not ticket.cancelled]
+            running = [run.ticket for run in self._runs]
+            self._turns.meet([*self._inbox, *running])
+            ticket = self._turns.next_in(self._inbox, running)
+            if ticket is None:
+                return None
+            if len(running) >= MAX_ACTIVE or not self._pool.has_room:
+                settled = [run.ticket for run in self._runs if run not in arrivals]
+                yielding = self._turns.gives_way(ticket, settled)
+                if yielding is None:
+                    return None
+                self._release(next(run for run in self._runs if run.ticket is yielding))
+                self._inbox.append(yielding)
+            self._inbox.remove(ticket)
+        return ticket
 
     def _admit(self, model: Backend) -> None:
         """Give arrivals a context each, and encode what their contexts lack in one pass."""
         arrivals: list[_Run] = []
         work: list[Work] = []
-        started = time.monotonic()
-        for ticket in self._take(MAX_ACTIVE - len(self._runs)):
+        started = self.clock()
+        while sum(len(ids) for ids, _ in work) < ENCODE_ROWS:
+            ticket = self._next_in(arrivals)
+            if ticket is None:
+                break
             try:
                 run, missing = self._start(model, ticket)
             except RequestRejected as error:
@@ -212,7 +243,10 @@ class Scheduler:
             except Exception as error:  # noqa: BLE001 - the worker outlives any one pass
                 self._abort(arrivals, error)
         for run in arrivals:
-            run.spent(time.monotonic() - started, "encode_ms")
+            began = max(started, run.ticket.received)
+            queue_ms = 1000 * (began - run.ticket.received)
+            run.job.stats = replace(run.job.stats, queue_ms=queue_ms)
+            run.spent(self.clock() - began, "encode_ms")
 
     def _start(self, model: Backend, ticket: Ticket) -> tuple[_Run, list[Work]]:
         request = ticket.request
@@ -221,22 +255,31 @@ class Scheduler:
         candidates = model.plan(request)
         context, reused = self._pool.acquire(window)
         job = start_job(request, window, context, reused, candidates)
-        job.stats = replace(job.stats, queue_ms=1000 * (time.monotonic() - ticket.received))
-        run = _Run(ticket, job, ticket.received + request.deadline_ms / 1000)
+        run = _Run(ticket, job)
         self._runs.append(run)
         return run, model.open(job)
+
+    def _refuse_late(self) -> None:
+        """Answer those that there was no room for until their deadline: with nothing, in time."""
+        with self._changed:
+            now = self.clock()
+            late = [ticket for ticket in self._inbox if ticket.deadline < now]
+            self._inbox = [ticket for ticket in self._inbox if ticket not in late]
+        for ticket in late:
+            if not ticket.cancelled:
+                ticket.reply(_nothing(ticket, 1000 * (self.clock() - ticket.received)))
 
     def _denoise(self, model: Backend, runs: Sequence[_Run]) -> None:
         """One step for all of them in one pass."""
         if not runs:
             return
-        started = time.monotonic()
+        started = self.clock()
         for run, logits in zip(runs, model.predict([run.job for run in runs]), strict=True):
             try:
                 commit_step(run.job, logits, model.vocabulary)
             except ModelError as error:  # the others' outputs are their own
                 self._abort([run], error)
-        self._step_s = time.monotonic() - started
+        self._step_s = self.clock() - started
         for run in [run for run in runs if run in self._runs]:
             run.spent(self._step_s, "denoise_ms")
             run.job.stats = replace(run.job.stats, steps=run.job.stats.steps + 1)
@@ -247,28 +290,30 @@ class Scheduler:
         """Score what the runs have come to, as far as time allows, and answer."""
         for run in runs:
             if run.ticket.cancelled:
+                self._release(run)
                 continue
             late = bool(run.job.active)
             if late:
                 run.job.conclude(model.vocabulary)
             items = texts_to_score(run.job, model.vocabulary)
             scores = self._score(model, run, items)
-            total_ms = 1000 * (time.monotonic() - run.ticket.received)
+            total_ms = 1000 * (self.clock() - run.ticket.received)
             run.job.stats = replace(run.job.stats, total_ms=total_ms)
-            result = make_result(run.job, items, scores, late, model.vocabulary)
+            calibration = model.calibrations.get(run.ticket.request.quality)
+            result = make_result(run.job, items, scores, late, model.vocabulary, calibration)
             self._release(run)
             run.ticket.reply(result)
 
     def _score(self, model: Backend, run: _Run, items: Sequence[Scorable]) -> list[float]:
         """A score for each item; where the deadline leaves no time, its confidence."""
-        started = time.monotonic()
+        started = self.clock()
         if len(items) < 2:
             return [confidence(item.candidate) for item in items]
-        if run.deadline - started < self._score_s:
+        if run.ticket.deadline - started < self._score_s:
             self._score_s /= 2  # an estimate that is never checked must not stand for ever
             return [confidence(item.candidate) for item in items]
         scores = model.score(run.job, items)
-        self._score_s = time.monotonic() - started
+        self._score_s = self.clock() - started
         run.spent(self._score_s, "score_ms")
         return scores
 
@@ -278,7 +323,7 @@ class Scheduler:
         The first step is always taken: it is what keeps the estimate true.
         """
         needed = self._step_s + (self._score_s if run.job.finished else 0)
-        return run.job.stats.steps > 0 and time.monotonic() + needed > run.deadline
+        return run.job.stats.steps > 0 and self.clock() + needed > run.ticket.deadline
 
     def _drop_cancelled(self) -> None:
         for run in [r for r in self._runs if r.ticket.cancelled]:
@@ -297,6 +342,12 @@ class Scheduler:
         assert self._pool is not None
         self._runs.remove(run)
         self._pool.release(run.job.context)
+
+
+def _nothing(ticket: Ticket, waited_ms: float) -> FillResult:
+    """The answer to a request that was never started."""
+    stats = FillStats(waited_ms, 0, 0, 0, waited_ms, 0, 0, 0, 0, 0)
+    return FillResult(ticket.request.request_id, (), at_deadline=True, stats=stats)
 
 
 def _refuse(ticket: Ticket, error: EngineError) -> None:

@@ -1,6 +1,9 @@
 """The noisy-channel score of a fill: how well the base expects it, and what follows after it.
 
-    score = ½ · log p(fill | prefix) + log p(suffix | prefix, fill)
+    score = log p(fill | prefix) + log p(suffix | prefix, fill)
+
+Both count alike: with a fill that weighs less, the more drafts there are, the likelier one of them
+wins that nobody would write but that happens to suit the suffix (docs/log.md).
 
 Pure but for the model's passes, which its caller runs. The fill and the head of the suffix are
 tokenized as one text, as they would stand in a file, so a token may straddle the seam; it counts
@@ -19,7 +22,6 @@ from torch import Tensor
 
 from midfill_engine.model.vocabulary import Vocabulary
 
-FILL_WEIGHT: Final = 0.5
 _CHARACTERS_A_TOKEN: Final = 6  # enough suffix text to make the tokens wanted
 
 
@@ -52,9 +54,7 @@ def noisy_channel(text: ScoredText, log_probabilities: Tensor) -> float:
     """
     if text.ids and len(text.ids) == text.fill_ids:
         return float(log_probabilities.mean())
-    fill = log_probabilities[: text.fill_ids].sum()
-    suffix = log_probabilities[text.fill_ids :].sum()
-    return float(FILL_WEIGHT * fill + suffix)
+    return float(log_probabilities.sum())
 
 
 def token_log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import itertools
 import logging
 import os
 import socket
@@ -40,7 +41,8 @@ from midfill_engine.protocol import (
     read_message,
 )
 from midfill_engine.worker.loading import load_model
-from midfill_engine.worker.scheduler import Scheduler, Ticket
+from midfill_engine.worker.scheduler import Scheduler
+from midfill_engine.worker.turns import Ticket
 
 LINGER_S: Final = 2.0  # how long the worker waits for another client after the last one
 FIRST_CLIENT_S: Final = 30.0  # and for the first
@@ -50,14 +52,30 @@ _LOG: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-async def serve(listener: socket.socket, model: str, weights: str) -> None:
-    """Serve clients until the last one has been gone for a while."""
+async def serve(
+    listener: socket.socket,
+    model: str,
+    weights: str,
+    build: str,
+    on_retire: Callable[[], object],
+) -> None:
+    """Serve clients until the last one has been gone for a while.
+
+    A client of another build than `build` has the worker retire, if no other needs it: it listens
+    no more, and `on_retire` is called before the client is told.
+    """
     torch.set_num_threads(_cores())
     scheduler = Scheduler(lambda: _load(model, cast(WeightChoice, weights)))
     thread = threading.Thread(target=scheduler.run, name="model")
     thread.start()
-    worker = _Worker(scheduler, model)
+    worker = _Worker(scheduler, model, build)
     server = await asyncio.start_unix_server(worker.handle, sock=listener)
+
+    def retire() -> None:
+        server.close()
+        on_retire()
+
+    worker.retire = retire
     try:
         await worker.until_unneeded()
     finally:
@@ -83,10 +101,15 @@ def _load(model: str, weights: WeightChoice) -> EmbeddedModel | FullAttentionMod
 class _Worker:
     """What all connections share."""
 
-    def __init__(self, scheduler: Scheduler, model: str) -> None:
+    def __init__(self, scheduler: Scheduler, model: str, build: str) -> None:
         self.scheduler = scheduler
         self.model = model
-        self.clients = 0
+        self.build = build
+        self.retire: Callable[[], None] = lambda: None
+        self.clients = 0  # connections, welcome or not
+        self.welcomed = 0  # clients of our build
+        self._retired = False
+        self.numbers = itertools.count(1)  # one for each connection
         self._changed = asyncio.Event()
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -106,8 +129,19 @@ class _Worker:
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
+    def greet(self, hello: Hello) -> Welcome:
+        """The answer to a client's hello. Whom nobody needs, and this one cannot use, goes."""
+        if not self.suits(hello) and not self.welcomed and not self._retired:
+            self._retired = True
+            self.retire()
+        return Welcome(PROTOCOL_VERSION, self.build, os.getpid(), self.model, self.welcomed)
+
+    def suits(self, hello: Hello) -> bool:
+        """Whether the client speaks our protocol and is of our build."""
+        return (hello.version, hello.build) == (PROTOCOL_VERSION, self.build)
+
     async def until_unneeded(self) -> None:
-        """Return when no client has been there for `LINGER_S`."""
+        """Return when no client has been there for `LINGER_S`, or none is left after retiring."""
         patience = FIRST_CLIENT_S
         while True:
             self._changed.clear()
@@ -116,7 +150,7 @@ class _Worker:
             except TimeoutError:
                 if not self.clients:
                     return
-            patience = LINGER_S
+            patience = 0 if self._retired else LINGER_S
 
     def status(self, request_id: int) -> StatusResult:
         """How the worker is now."""
@@ -141,6 +175,7 @@ class _Connection:
     def __init__(self, worker: _Worker, writer: asyncio.StreamWriter) -> None:
         self._worker = worker
         self._writer = writer
+        self._number = next(worker.numbers)
         self._pending: dict[int, Ticket] = {}
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -154,11 +189,15 @@ class _Connection:
             return
         if not isinstance(hello, Hello):
             raise ProtocolError("it did not say hello first")
-        self._send(Welcome(PROTOCOL_VERSION, os.getpid(), self._worker.model))
-        if hello.version != PROTOCOL_VERSION:
-            raise ProtocolError(f"it speaks version {hello.version}, not {PROTOCOL_VERSION}")
-        while (message := await read_message(reader)) is not None:
-            self._receive(message)
+        self._send(self._worker.greet(hello))
+        if not self._worker.suits(hello):
+            raise ProtocolError(f"it is of version {hello.version}, build {hello.build}")
+        self._worker.welcomed += 1
+        try:
+            while (message := await read_message(reader)) is not None:
+                self._receive(message)
+        finally:
+            self._worker.welcomed -= 1
 
     def abandon(self) -> None:
         """Nobody will read the answers."""
@@ -187,9 +226,10 @@ class _Connection:
         def answer(message: DraftEvent | FillResult | Failure) -> None:
             self._answer(ticket, message)
 
-        ticket = Ticket(request, self._from_thread(answer))
+        scheduler = self._worker.scheduler
+        ticket = Ticket(request, self._from_thread(answer), scheduler.clock(), self._number)
         self._pending[request.request_id] = ticket
-        self._worker.scheduler.submit(ticket)
+        scheduler.submit(ticket)
 
     def _answer(self, ticket: Ticket, message: DraftEvent | FillResult | Failure) -> None:
         """Pass on what the scheduler says, unless the request has been answered already."""

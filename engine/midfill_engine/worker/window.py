@@ -1,8 +1,11 @@
 """The tokens of a context: how much of prefix and suffix the model is shown.
 
-Pure. Owns the budgets, which are those the embedded model was trained with, and the rule that
-keeps a window in place while a person types: it begins at a line whose number is a multiple of
-`ANCHOR_LINES`, so the first token changes only once in so many lines and caches stay valid.
+Pure: the same text has the same window, whatever was asked before. Owns the budgets, which are
+those the embedded model was trained with, and the rule that keeps a window in place while a person
+types. It begins at a line whose number is a multiple of `ANCHOR_LINES`, so the first token changes
+only once in so many lines and caches stay valid. Which of these lines it is follows from the lines
+before the hole's own, with room kept for that one: half a word can take more tokens than the whole,
+and the start would go to and fro while it is typed.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from midfill_engine.model.vocabulary import END_OF_TEXT, Vocabulary
 PREFIX_TOKENS: Final = 400
 SUFFIX_TOKENS: Final = 72
 ANCHOR_LINES: Final = 8
+LINE_TOKENS: Final = 32  # kept for what stands before the hole in its own line
 _PREFIX_CHARACTERS: Final = 6 * PREFIX_TOKENS  # code has about 3.3 characters a token
 _SUFFIX_CHARACTERS: Final = 8 * SUFFIX_TOKENS
 _TOKEN_ANCHOR: Final = 128  # where lines are too long to anchor at
@@ -42,8 +46,12 @@ def make_window(vocabulary: Vocabulary, prefix: str, prefix_line: int, suffix: s
 
 def _prefix_ids(vocabulary: Vocabulary, prefix: str, line: int) -> list[int]:
     earliest = max(len(prefix) - _PREFIX_CHARACTERS, 0)
+    line_start = prefix.rfind("\n") + 1
     ids: list[int] = []
     for start in _anchors(prefix, line, earliest):
+        whole_lines = vocabulary.encode(prefix[start:line_start])
+        if start < line_start and len(whole_lines) > PREFIX_TOKENS - LINE_TOKENS:
+            continue
         ids = vocabulary.encode(prefix[start:])
         if len(ids) <= PREFIX_TOKENS:
             return ids

@@ -13,11 +13,12 @@ from typing import NoReturn
 
 from midfill_engine.errors import EngineError
 from midfill_lsp.cli import bench, demo, fill, model, serve, train
+from midfill_lsp.cli import eval as evaluate
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode, code_for
 from midfill_lsp.errors import LspError
 from midfill_lsp.version import VERSION
 
-SUBCOMMANDS = (serve, fill, model, demo, bench, train)
+SUBCOMMANDS = (serve, fill, model, demo, bench, train, evaluate)
 
 
 class _Parser(argparse.ArgumentParser):

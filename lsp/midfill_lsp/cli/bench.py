@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import json
 import sys
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,17 +18,22 @@ from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 if TYPE_CHECKING:
     from midfill_engine.protocol import StatusResult
     from midfill_lsp.cli.source import Source
+    from midfill_lsp.replay.crowd import Load
     from midfill_lsp.replay.editor import Editor
-    from midfill_lsp.replay.tally import Figures, Spread
+    from midfill_lsp.replay.tally import Figures, Split, Spread
 
 _PACES: Final = ("human", "full")
 _CHARACTERS: Final = 150
 _SEED: Final = 1
+_SECONDS: Final = 10
 _NOTHING: Final = "-"
 _DESCRIPTION: Final = """\
 Take a part of FILE out and type it anew with a real server at the other end, as in an editor: at a
 person's pace (some five keys a second, in bursts; a request whenever 75 ms pass without one), and
 as fast as answers come. Print how long answers took, and what the model did for them.
+
+With --clients, have so many clients at once ask the worker instead, each at a place of its own, and
+print what each of them gets, and whether it is what a client alone is answered.
 """
 
 
@@ -42,6 +48,18 @@ class Report:
     server_rss_bytes: int
     worker_rss_bytes: int
     worker_cache_bytes: int  # of these, keys and values of contexts
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdReport:
+    """What was counted with several clients at once."""
+
+    file: str
+    weights: str
+    threads: int
+    loads: "list[Load]"
+    worker_rss_bytes: int
+    worker_cache_bytes: int
 
 
 def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
@@ -64,6 +82,19 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
         help=f"how many are typed at each pace; default: {_CHARACTERS}",
     )
     sub.add_argument(
+        "--clients",
+        type=_counts,
+        metavar="N,N,…",
+        help="so many clients at once, one number after the other, instead of typing",
+    )
+    sub.add_argument(
+        "--seconds",
+        type=positive("seconds", most_digits=4),
+        default=_SECONDS,
+        metavar="N",
+        help=f"how long each number of clients asks; default: {_SECONDS}",
+    )
+    sub.add_argument(
         "--model", default="embedded", metavar="M", help="a fetched model's name, or a directory"
     )
     sub.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -76,15 +107,18 @@ def run(arguments: argparse.Namespace) -> int:
     from midfill_lsp.samples import SAMPLE
 
     source = read_source(str(SAMPLE) if arguments.file is None else arguments.file)
-    report = asyncio.run(_measured(arguments, source))
+    crowded = arguments.clients is not None
+    report = asyncio.run((_crowded if crowded else _measured)(arguments, source))
     if arguments.json:
         sys.stdout.write(json.dumps(asdict(report), indent=2) + "\n")
+    elif isinstance(report, CrowdReport):
+        _show_crowd(report)
     else:
         _show(report)
     return ExitCode.DONE
 
 
-async def _measured(arguments: argparse.Namespace, source: "Source") -> Report:
+async def _measured(arguments: argparse.Namespace, source: "Source") -> "Report | CrowdReport":
     import psutil
 
     from midfill_lsp.cli.loading import loaded_worker
@@ -102,6 +136,42 @@ async def _measured(arguments: argparse.Namespace, source: "Source") -> Report:
         }
         server_rss = psutil.Process(editor.server.pid).memory_info().rss
         return _report(source, figures, server_rss, await worker.status())
+
+
+async def _crowded(arguments: argparse.Namespace, source: "Source") -> "Report | CrowdReport":
+    from midfill_engine.client import EngineClient
+    from midfill_infill import language_for
+    from midfill_lsp.cli.loading import loaded_worker
+    from midfill_lsp.replay.crowd import Crowd, requests_in
+
+    most = max(arguments.clients)
+    asked = requests_in(source.text, language_for(None, source.name), most)
+    async with loaded_worker(arguments.model) as worker, AsyncExitStack() as stack:
+        clients = [EngineClient(model=arguments.model) for _ in range(most)]
+        for client in clients:
+            stack.push_async_callback(client.close)
+            await client.status()
+        crowd = Crowd(clients, asked)
+        sys.stderr.write(f"asking alone at {len(asked)} places\n")
+        await crowd.ask_alone()
+        loads = []
+        for count in arguments.clients:
+            sys.stderr.write(f"{count} clients at once\n")
+            loads.append(await crowd.load(count, arguments.seconds))
+        status = await worker.status()
+    return CrowdReport(
+        file=source.name,
+        weights=status.weights,
+        threads=status.threads,
+        loads=loads,
+        worker_rss_bytes=status.rss_bytes,
+        worker_cache_bytes=status.cache_bytes,
+    )
+
+
+def _counts(text: str) -> list[int]:
+    parse = positive("clients", most_digits=2)
+    return [parse(part) for part in text.split(",")]
 
 
 async def _typed(editor: "Editor", text: str, characters: int, pace: str) -> "Figures":
@@ -151,6 +221,55 @@ def _show(report: Report) -> None:
     console.print(f"worker: {report.weights} weights, {report.threads} threads")
 
 
+def _show_crowd(report: CrowdReport) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in _CROWD_HEADINGS:
+        table.add_column(heading, justify="right")
+    for load in report.loads:
+        table.add_row(
+            str(load.clients),
+            f"{load.fills_per_second:.2f}",
+            f"{load.steps_per_second:.1f}",
+            *_times(load.to_answer, "p50_ms", "p95_ms"),
+            _percent(load.slowest_share),
+            _percent(load.reused_share),
+            f"{load.different} of {load.fills}",
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    worker, cache = (
+        f"{s / 1e6:.0f} MB" for s in (report.worker_rss_bytes, report.worker_cache_bytes)
+    )
+    console.print("\nleast: fills of the client that got fewest, of a fair share")
+    console.print("unlike alone: answers that differ from those to one client")
+    console.print(f"memory: worker {worker}, of which cached contexts {cache}")
+    console.print(f"worker: {report.weights} weights, {report.threads} threads")
+
+
+_CROWD_HEADINGS: Final = (
+    "clients",
+    "fills/s",
+    "steps/s",
+    "answer p50",
+    "p95",
+    "least",
+    "reused",
+    "unlike alone",
+)
+_STAGES: Final = (
+    ("editor", "  from and to the editor"),
+    ("canvas", "  finding the hole"),
+    ("protocol", "  from and to the worker"),
+    ("queue", "  waiting to be taken in"),
+    ("encode", "  encoding the context"),
+    ("steps", "  denoising"),
+    ("score", "  choosing a draft"),
+    ("others", "  other clients' passes"),
+    ("filters", "  filters"),
+)
 _LABELS: Final = (
     "keys pressed",
     "  a second",
@@ -166,6 +285,8 @@ _LABELS: Final = (
     "  p95",
     "of which in the worker, p50",
     "  p95",
+    "where its time goes, mean",
+    *(label for _, label in _STAGES),
     "fills with an item",
     "cut short by the deadline",
     "denoising steps per fill",
@@ -188,6 +309,7 @@ def _column(figures: "Figures") -> list[str]:
         *_times(figures.request_to_answer, "p50_ms", "p95_ms", "max_ms"),
         *_times(figures.model_to_answer, "p50_ms", "p95_ms"),
         *_times(figures.in_worker, "p50_ms", "p95_ms"),
+        *_shares(figures.split),
         _percent(figures.offered / figures.filled if figures.filled else None),
         _percent(figures.at_deadline / figures.filled if figures.filled else None),
         _decimal(figures.steps_per_fill),
@@ -195,6 +317,15 @@ def _column(figures: "Figures") -> list[str]:
         _percent(figures.reused_share),
         *_times(figures.letting_go, "p95_ms"),
     ]
+
+
+def _shares(split: "Split | None") -> list[str]:
+    """The whole, and of each stage its time and share."""
+    if split is None:
+        return [_NOTHING] * (1 + len(_STAGES))
+    times = [getattr(split, name) for name, _ in _STAGES]
+    whole = sum(times)
+    return [f"{whole:.0f} ms", *(f"{ms:.1f} ms {100 * ms / whole:3.0f} %" for ms in times)]
 
 
 def _times(spread: "Spread | None", *names: str) -> list[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _QUALITIES: Final = ("fast", "balanced", "best")
 _DEADLINE_MS: Final = 10_000
-_MAX_TOKENS: Final = 64
+_MAX_TOKENS: Final = 192
 _DESCRIPTION: Final = """\
 Fill one hole in FILE with the model, and print the whole file as it is then.
 
@@ -47,6 +47,11 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
     show.add_argument("--write", action="store_true", help="change FILE instead; not with -")
     show.add_argument("--json", action="store_true", help="print all there is to know as JSON")
     sub.add_argument("--quality", choices=_QUALITIES, default="balanced", help="default: balanced")
+    sub.add_argument(
+        "--strategy",
+        metavar="NAME",
+        help="by which rule a step decides masks: see docs/strategies.md; default: the quality's",
+    )
     sub.add_argument(
         "--deadline-ms",
         type=positive("milliseconds", most_digits=8),
@@ -82,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _no_fill(source, "there is nothing to fill there")
     canvas = build_canvas(source.text, hole, language)
     effort = Effort(arguments.quality, arguments.deadline_ms, _MAX_TOKENS)
-    request = request_for(canvas, effort, want_drafts=False)
+    request = request_for(canvas, effort, want_drafts=False, strategy=arguments.strategy)
     result = asyncio.run(_ask(arguments.model, request))
     judgement = judged(result, source.text, canvas)
     if not judgement.candidates:

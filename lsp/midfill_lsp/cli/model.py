@@ -1,4 +1,4 @@
-"""`midfill model`: gets a model into the user's cache; looks at one that lies elsewhere."""
+"""`midfill model`: gets a model into the user's cache; says what a model is, and tries it."""
 
 import argparse
 import sys
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from midfill_engine.checkpoint import Checkpoint
 
 _CHECK: Final = """\
-Read a checkpoint directory in Hugging Face's layout, say what it is and what it needs, and have
-the worker fill one hole with it. No code of the checkpoint is run, and no pickle file is read.
-What is wrong with it is said in one line.
+Read a model's files, say what it is, and have the worker fill one hole with it. That is the
+embedded model, with the base and the adapter that it consists of, or a checkpoint in Hugging
+Face's layout, and what it needs. No code of a checkpoint is run, and no pickle file is read. What
+is wrong with a model is said in one line.
 """
 _SMOKE: Final = ("def area(width, height):\n    return ", "\n\n\nprint(area(2, 3))\n")
 _SMOKE_TOKENS: Final = 16
@@ -42,13 +43,15 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
     fetch.set_defaults(run=run)
     check = actions.add_parser(
         "check",
-        help="say whether a directory holds a model that can be run, and try it",
+        help="check a model, say what it is, and try it",
         description=_CHECK,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    check.add_argument("directory", type=Path, metavar="DIR", help="the model's directory")
+    check.add_argument(
+        "model", nargs="?", default="embedded", help="a fetched model's name, or a directory"
+    )
     check.add_argument("--no-fill", action="store_true", help="read the files only; load nothing")
     check.set_defaults(run=run_check)
 
@@ -66,26 +69,50 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    """Describe a checkpoint, and fill one hole with it."""
+    """Check a model's files, say what it is, and fill one hole with it."""
     import asyncio
 
     from midfill_engine.checkpoint import is_checkpoint, read_checkpoint
-    from midfill_engine.model_files import check_model
+    from midfill_engine.errors import ModelError
+    from midfill_engine.paths import model_dir
+    from midfill_lsp.remedies import advice
 
-    directory = arguments.directory.expanduser().absolute()
-    if directory.is_dir() and not is_checkpoint(directory):
-        check_model(directory)
-        rows = [("family", "the embedded model's own format")]
-    else:
-        rows = _described(read_checkpoint(directory))
+    model, directory = arguments.model, model_dir(arguments.model)
+    try:
+        if is_checkpoint(directory):
+            rows = _checkpoint_rows(read_checkpoint(directory))
+        else:
+            rows = _embedded_rows(model)
+    except ModelError as error:
+        raise type(error)(advice(error, model)) from error
     sys.stdout.write("".join(f"{name:<12}{value}\n" for name, value in rows))
     sys.stdout.flush()
     if not arguments.no_fill:
-        sys.stdout.write(f"{'smoke fill':<12}{asyncio.run(_smoke_fill(str(directory)))}\n")
+        sys.stdout.write(f"{'smoke fill':<12}{asyncio.run(_smoke_fill(model))}\n")
     return ExitCode.DONE
 
 
-def _described(checkpoint: "Checkpoint") -> list[tuple[str, str]]:
+def _embedded_rows(model: str) -> list[tuple[str, object]]:
+    """A model in our own format. Raises `ModelError` where it or its adapter is not usable."""
+    import json
+
+    from midfill_engine.adapter_file import load_adapter
+    from midfill_engine.model_files import check_model
+    from midfill_engine.paths import adapter_path, model_dir
+
+    config = check_model(model_dir(model))
+    info, _ = load_adapter(adapter_path(model), config)
+    return [
+        ("family", "the embedded model's own format: a causal base and an adapter"),
+        ("directory", model_dir(model)),
+        ("base", config.base_sha256 or "unknown"),
+        ("adapter", f"{info.sha256}, rank {info.rank}"),
+        ("recipe", json.dumps(info.recipe)),
+        ("device", "the CPU; MIDFILL_DEVICE overrides"),
+    ]
+
+
+def _checkpoint_rows(checkpoint: "Checkpoint") -> list[tuple[str, object]]:
     from importlib.util import find_spec
 
     from midfill_engine.checkpoint import TRANSFORMERS_MISSING
@@ -99,6 +126,7 @@ def _described(checkpoint: "Checkpoint") -> list[tuple[str, str]]:
         else "chosen beforehand, by probing"
     )
     return [
+        ("directory", checkpoint.directory),
         ("family", f"{family.name}, run as transformers' {family.backbone}; {reading}"),
         ("parameters", f"{n:,} in {_bytes(checkpoint.stored_bytes)} of safetensors"),
         ("memory", f"{_bytes(2 * n)} in bfloat16, {_bytes(4 * n)} in float32"),

@@ -14,7 +14,7 @@ def progress_bar() -> Iterator[Progress]:
         yield _Lines().show
         return
     from rich.console import Console
-    from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     columns = (
@@ -22,6 +22,8 @@ def progress_bar() -> Iterator[Progress]:
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
     )
     with Bars(*columns, console=Console(stderr=True)) as bars:
         tasks: dict[str, TaskID] = {}

@@ -18,6 +18,7 @@ from midfill_infill import Edit, build_canvas, hole_for_range
 from midfill_lsp.documents import Document
 from midfill_lsp.filling import judged, request_for
 from midfill_lsp.languages import language_of
+from midfill_lsp.laps import Laps
 from midfill_lsp.progress import Progress, work_done
 from midfill_lsp.server import MidfillServer
 
@@ -101,6 +102,7 @@ async def _fill(
 async def _edit(
     ls: MidfillServer, document: Document, where: types.Range, progress: Progress
 ) -> Edit:
+    laps = Laps()
     start, end = document.offset(where.start), document.offset(where.end)
     language = language_of(document.uri, document.language_id)
     hole = hole_for_range(document.text, start, end, language)
@@ -115,12 +117,15 @@ async def _edit(
         if wants_drafts:
             ls.send_drafts(document.uri, document.version, msg_id, event)
 
+    laps.end("canvas")
     result = await ls.engine.fill(request, on_draft=on_draft)
+    laps.end("engine")
     judgement = judged(result, document.text, canvas)
+    laps.end("filters")
     best = judgement.candidates[0] if judgement.candidates else None
     if ls.settings.stats:
         confidence, reason = (best.fill.confidence, None) if best else (None, judgement.reason)
-        ls.send_stats(document, msg_id, result, confidence, reason)
+        ls.send_stats(document, msg_id, result, confidence, reason, laps)
     if best is None:
         raise _NotFilled(judgement.reason)
     return best.edit

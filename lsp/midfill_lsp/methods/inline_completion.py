@@ -16,8 +16,8 @@ from midfill_infill import Edit, build_canvas, hole_at
 from midfill_lsp.documents import Document
 from midfill_lsp.filling import Candidate, Judged, judged, request_for
 from midfill_lsp.languages import language_of
+from midfill_lsp.laps import Laps
 from midfill_lsp.server import MidfillServer
-from midfill_lsp.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +41,7 @@ async def inline_completion(
 async def _items(
     ls: MidfillServer, document: Document, params: types.InlineCompletionParams
 ) -> list[types.InlineCompletionItem]:
+    laps = Laps()
     caret = document.offset(params.position)
     settings = ls.settings
     rest = ls.typed_through.rest(document, caret, settings) if _is_unbidden(params) else None
@@ -54,26 +55,30 @@ async def _items(
     effort = settings.invoked if _is_invoked(params) else settings.automatic
     request = request_for(canvas, effort, want_drafts=settings.drafts)
     msg_id = ls.protocol.msg_id
+    laps.end("canvas")
     try:
         result = await ls.engine.fill(request, on_draft=_draft_sender(ls, document))
     except EngineError as error:
         ls.engine_failed(error)
         return []
+    laps.end("engine")
     if not ls.documents.is_current(document):
         return []
-    shown, reason = _shown(judged(result, document.text, canvas), document, params, settings)
+    gate = result.gate if settings.min_confidence is None else settings.min_confidence
+    shown, reason = _shown(judged(result, document.text, canvas), document, params, gate)
+    laps.end("filters")
     if reason is not None:
         ls.log(f"no fill: {reason}")
     if settings.stats:
         confidence = shown[0].fill.confidence if shown else None
-        ls.send_stats(document, msg_id, result, confidence, reason)
+        ls.send_stats(document, msg_id, result, confidence, reason, laps)
     if shown and _is_unbidden(params):
         ls.typed_through.keep(document, shown[0].edit, settings)
     return [_item(candidate.edit, document) for candidate in shown]
 
 
 def _shown(
-    judgement: Judged, document: Document, params: types.InlineCompletionParams, settings: Settings
+    judgement: Judged, document: Document, params: types.InlineCompletionParams, gate: float
 ) -> tuple[Sequence[Candidate], str | None]:
     """What to show of the candidates, or why nothing."""
     if not judgement.candidates:
@@ -86,7 +91,7 @@ def _shown(
     if _is_invoked(params):
         return fitting, None
     best = fitting[0]
-    if best.fill.confidence < settings.min_confidence:
+    if best.fill.confidence < gate:
         return (), f"the model is too unsure of what it wrote ({best.fill.confidence:.2f})"
     return (best,), None
 

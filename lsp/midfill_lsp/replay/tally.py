@@ -20,6 +20,21 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Split:
+    """Where the time of a fill goes, in milliseconds, as means. Together: request to answer."""
+
+    editor: float  # between editor and server, and back
+    canvas: float  # finding the hole and what is around it
+    protocol: float  # between server and worker, and back
+    queue: float  # until the worker takes it in
+    encode: float  # passes over new tokens of the context
+    steps: float  # denoising steps
+    score: float  # choosing between drafts
+    others: float  # in the worker, while it did something else
+    filters: float  # from the model's text to an edit
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """One session's. Where nothing was counted, a figure is None."""
 
@@ -33,6 +48,7 @@ class Figures:
     request_to_answer: Spread | None  # as the editor sees it, of what was typed through or filled
     model_to_answer: Spread | None  # the same of what was filled. All below is of that, too.
     in_worker: Spread | None  # from the worker's receipt to its answer
+    split: Split | None
     offered: int  # answers with an item
     at_deadline: int  # fills that were cut short
     steps_per_fill: float | None  # the mean of denoising steps
@@ -60,6 +76,7 @@ def tally(session: Session) -> Figures:
         request_to_answer=spread(at_once + to_answer),
         model_to_answer=spread(to_answer),
         in_worker=spread(_stats(filled, "totalMs")),
+        split=_split(filled),
         offered=sum(one.offered for one in filled),
         at_deadline=sum(map(bool, _stats(filled, "atDeadline"))),
         steps_per_fill=_ratio(sum(_stats(filled, "steps")), len(filled)),
@@ -78,6 +95,30 @@ def spread(values: Sequence[float]) -> Spread | None:
     ordered = sorted(values)
     rank = [ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.95, 1)]
     return Spread(*rank)
+
+
+def _split(filled: Sequence[Asked]) -> Split | None:
+    if not filled:
+        return None
+
+    def mean(name: str) -> float:
+        return sum(_stats(filled, name)) / len(filled)
+
+    whole = sum(_elapsed_ms(one.sent, one) for one in filled) / len(filled)
+    canvas, engine, filters = mean("canvasMs"), mean("engineMs"), mean("filtersMs")
+    worker = ("queueMs", "encodeMs", "denoiseMs", "scoreMs")
+    queue, encode, steps, score = map(mean, worker)
+    return Split(
+        editor=whole - canvas - engine - filters,
+        canvas=canvas,
+        protocol=engine - mean("totalMs"),
+        queue=queue,
+        encode=encode,
+        steps=steps,
+        score=score,
+        others=mean("totalMs") - queue - encode - steps - score,
+        filters=filters,
+    )
 
 
 def _elapsed_ms(since: float | None, asked: Asked) -> float:

@@ -1,4 +1,4 @@
-"""Model directories and adapters: sound ones are read, damaged ones refused by name."""
+"""Model directories: sound ones are read, damaged ones refused by name."""
 
 from __future__ import annotations
 
@@ -13,28 +13,8 @@ from safetensors.numpy import save_file
 
 from midfill_engine.convert import convert_gguf
 from midfill_engine.errors import ModelCorrupt, ModelError, ModelMissing, ModelUnsupported
-from midfill_engine.model_files import (
-    ModelConfig,
-    check_adapter,
-    check_model,
-    load_adapter,
-    load_weights,
-    read_config,
-)
-from midfill_engine.paths import adapter_path
+from midfill_engine.model_files import check_model, load_weights, read_config
 from midfill_engine.progress import silent
-
-Tensors = dict[str, np.ndarray]
-
-PROJECTIONS = {
-    "q": (64, 64),
-    "k": (32, 64),
-    "v": (32, 64),
-    "o": (64, 64),
-    "g": (96, 64),
-    "u": (96, 64),
-    "d": (64, 96),
-}
 
 
 @pytest.fixture
@@ -54,17 +34,6 @@ def plain_model(sample, model: Path) -> Path:
     (model / "config.json").write_text(json.dumps(raw))
     save_file(sample.weights, model / "base.safetensors")
     return model
-
-
-def adapter(rank: int) -> Tensors:
-    """An adapter for the sample, all ones."""
-    tensors: Tensors = {"norm.d": np.ones(64), "sp": np.ones((2, 64)), "padout": np.ones(64)}
-    for layer in range(2):
-        tensors[f"layers.{layer}.n1.d"] = tensors[f"layers.{layer}.n2.d"] = np.ones(64)
-        for letter, (outputs, inputs) in PROJECTIONS.items():
-            tensors[f"layers.{layer}.{letter}.a"] = np.ones((rank, inputs))
-            tensors[f"layers.{layer}.{letter}.b"] = np.ones((outputs, rank))
-    return {name: values.astype(np.float32) for name, values in tensors.items()}
 
 
 def check_refused(call: Callable[[], object], kind: type[ModelError], *words: str) -> None:
@@ -137,77 +106,3 @@ def test_a_configuration_that_cannot_be(
 def test_a_configuration_that_is_none(model: Path, content: bytes) -> None:
     (model / "config.json").write_bytes(content)
     check_refused(lambda: read_config(model), ModelCorrupt, str(model / "config.json"))
-
-
-@pytest.mark.parametrize("rank", [1, 4])
-def test_a_sound_adapter(model: Path, tmp_path: Path, rank: int) -> None:
-    save_file(adapter(rank), tmp_path / "adapter")
-    loaded = load_adapter(tmp_path / "adapter", read_config(model))
-    assert loaded.keys() == adapter(rank).keys()
-
-
-def spoil(tensors: Tensors, how: str) -> None:
-    match how:
-        case "missing":
-            del tensors["layers.1.g.b"]
-        case "extra":
-            tensors["layers.2.q.a"] = np.ones((4, 64), np.float32)
-        case "shape":
-            tensors["sp"] = np.ones((3, 64), np.float32)
-        case "rank":
-            tensors["layers.1.u.a"] = np.ones((5, 64), np.float32)
-        case "infinite":
-            tensors["layers.0.d.b"][3, 1] = np.inf
-        case "not a number":
-            tensors["padout"][7] = np.nan
-
-
-@pytest.mark.parametrize(
-    ("how", "name"),
-    [
-        ("missing", "layers.1.g.b"),
-        ("extra", "layers.2.q.a"),
-        ("shape", "sp"),
-        ("rank", "layers.1.u.a"),
-        ("infinite", "layers.0.d.b"),
-        ("not a number", "padout"),
-    ],
-)
-def test_an_adapter_that_does_not_fit(model: Path, tmp_path: Path, how: str, name: str) -> None:
-    tensors = adapter(4)
-    spoil(tensors, how)
-    path = tmp_path / "adapter"
-    save_file(tensors, path)
-    config = read_config(model)
-    check_refused(lambda: load_adapter(path, config), ModelCorrupt, str(path), name)
-
-
-def test_an_adapter_cut_short(model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "adapter"
-    save_file(adapter(4), path)
-    path.write_bytes(path.read_bytes()[:-10])
-    config = read_config(model)
-    check_refused(lambda: check_adapter(path, config), ModelCorrupt, str(path), "bytes long")
-
-
-def test_an_adapter_that_is_missing(model: Path, tmp_path: Path) -> None:
-    config = read_config(model)
-    path = tmp_path / "adapter"
-    check_refused(lambda: check_adapter(path, config), ModelMissing, str(path))
-
-
-def test_the_adapter_in_the_package_fits_the_embedded_model() -> None:
-    config = ModelConfig(
-        vocab_size=49152,
-        hidden_size=576,
-        intermediate_size=1536,
-        num_hidden_layers=30,
-        num_attention_heads=9,
-        num_key_value_heads=3,
-        head_dim=64,
-        max_position_embeddings=8192,
-        rms_norm_eps=1e-5,
-        rope_theta=1e5,
-        made_by=None,
-    )
-    assert len(load_adapter(adapter_path("embedded"), config)) == 483

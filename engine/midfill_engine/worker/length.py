@@ -1,9 +1,8 @@
-"""Choosing a hole's length before it is filled, for models that cannot change it on their way.
+"""How long a canvas is: growth by a block, and the choice of a length before it is filled. Pure.
 
-Pure: the model's part is a function that is handed in. A hole of the right length is one that the
-model is surer of at first sight than holes of that length usually are.
-
-Source: "CAL" (arXiv 2602.00476), section 4; bias curve from its appendix A.
+A canvas with *empty* tokens needs neither to be shorter than it began: they trail. It grows where
+it is full without an end. A length is chosen for models that see both sides of a canvas and cannot
+change it on their way. What models do that can is `length_moves`'.
 """
 
 from __future__ import annotations
@@ -16,6 +15,11 @@ from typing import Final
 START: Final = 8  # tokens
 _PATIENCE: Final = 4  # lengths in a row that are no better, before a direction is given up
 _SPREAD: Final = (1.0, 0.75, 1.35, 0.5, 2.0)  # lengths of the drafts around the chosen one
+
+
+def grown(length: int, block: int, limit: int) -> int:
+    """The length of a canvas after growth by another block, at most `limit`, never less."""
+    return max(length, min(length + block, limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,9 @@ def probed_length(
         probe: the mean, over a hole's masks, of the likeliest token's probability in a first
             step; for several lengths at once. Each is asked for once.
         start: 1…most, in tokens.
+
+    Source: "Diffusion LMs Can Approximate Optimal Infilling Lengths Implicitly"
+    (arXiv:2602.00476), CAL, section 4; the bias curve is from its appendix A.
     """
     up, down = _Direction(start, 1, most), _Direction(start, -1, 1)
     best = start

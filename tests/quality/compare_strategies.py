@@ -1,0 +1,116 @@
+"""Compares the strategies on HumanEval single-line holes, and writes docs/strategies.md.
+
+Each strategy denoises one masked draft of 16 on the same holes; the presets, ranked, follow.
+Run by `make strategies`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from support.filler import Filler, filler_for
+from support.humaneval import Hole, load_holes, passes
+from support.jobs import request_for
+
+from midfill_engine.model.embedded import EmbeddedModel
+from midfill_engine.model.linear import best_format
+from midfill_engine.protocol import QUALITIES, FillRequest, FillResult
+from midfill_engine.worker.plan import PLANS, Plan
+from midfill_engine.worker.strategies import STRATEGIES
+
+_DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "strategies.md"
+_TABLE: Final = "<!-- the table below is written by `make strategies` -->"
+_ONE_DRAFT: Final = Plan((16,), 0, 0, 0.0, 0, all_drafts=True)
+_LEFT_TO_RIGHT: Final = replace(_ONE_DRAFT, masked_lengths=(), causal_length=24)
+_HEAD: Final = (
+    "| what | exact | pass@1 | best of its fills | passes | tokens per pass | p50 ms |\n"
+    "|---|---|---|---|---|---|---|"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One row of the table."""
+
+    name: str
+    plan: Plan
+    strategy: str | None = None
+
+
+def variants() -> list[Variant]:
+    """All rows."""
+    return [
+        *(Variant(f"`{name}`", _ONE_DRAFT, name) for name in STRATEGIES),
+        Variant("causal, verifying what is copied", _LEFT_TO_RIGHT),
+        *(Variant(f"preset `{quality}`", PLANS[quality]) for quality in QUALITIES),
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--holes", type=int, default=60, help="how many, up to 411")
+    parser.add_argument("--print", action="store_true", help="print the table, write nothing")
+    arguments = parser.parse_args(argv)
+    holes = load_holes(arguments.holes)
+    model = EmbeddedModel.load("embedded", best_format())
+    rows = []
+    with filler_for(model) as filler:
+        for variant in variants():
+            rows.append(row(variant, holes, filler))
+            sys.stderr.write(rows[-1] + "\n")
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    table = f"{len(holes)} holes, {day}\n\n" + "\n".join([_HEAD, *rows]) + "\n"
+    if arguments.print:
+        sys.stdout.write(table)
+    else:
+        before = _DOCUMENT.read_text("utf-8").partition(_TABLE)[0]
+        _DOCUMENT.write_text(f"{before}{_TABLE}\n\n{table}", "utf-8")
+
+
+def row(variant: Variant, holes: Sequence[Hole], filler: Filler) -> str:
+    """One variant on all holes."""
+    kept = PLANS["balanced"]
+    PLANS["balanced"] = variant.plan
+    try:
+        answers = [filler.fill(_request(hole, variant.strategy)) for hole in holes]
+    finally:
+        PLANS["balanced"] = kept
+    pairs = list(zip(holes, answers, strict=True))
+    counts = (
+        sum(_first(answer) == hole.line for hole, answer in pairs),
+        sum(passes(hole, _first(answer)) for hole, answer in pairs),
+        sum(any(passes(hole, line) for line in _lines(answer)) for hole, answer in pairs),
+    )
+    shares = " | ".join(f"{100 * count / len(holes):.0f} %" for count in counts)
+    stats = [answer.stats for answer in answers]
+    steps = sum(s.steps for s in stats)
+    tokens = sum(s.tokens + 1 for s in stats)  # the end is predicted, too
+    return (
+        f"| {variant.name} | {shares} | {steps / len(holes):.1f} | {tokens / steps:.2f} "
+        f"| {median(s.total_ms for s in stats):.0f} |"
+    )
+
+
+def _request(hole: Hole, strategy: str | None) -> FillRequest:
+    asked = request_for(hole.before, hole.after, heal_left="\n", quality="balanced", max_tokens=48)
+    return replace(asked, strategy=strategy)
+
+
+def _first(answer: FillResult) -> str:
+    return _lines(answer)[0] if answer.fills else ""
+
+
+def _lines(answer: FillResult) -> list[str]:
+    return [fill.text.removeprefix("\n") for fill in answer.fills]
+
+
+if __name__ == "__main__":
+    main()
