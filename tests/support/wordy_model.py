@@ -10,6 +10,8 @@ from typing import Final
 import torch
 from safetensors.torch import load_file, save_file
 
+from midfill_engine.adapter_file import load_adapter, write_adapter
+from midfill_engine.model_files import read_config
 from support.tiny_model import write_tiny_model
 
 _WORD: Final = re.compile(r"[a-z]+")
@@ -35,9 +37,9 @@ def write_wordy_model(directory: Path, *, seed: int = 0) -> Path:
             scale[token] = 0.3
     base["model.embed_tokens.weight"] *= scale
     save_file(base, directory / "base.safetensors")
-    adapter = load_file(directory / "adapter.safetensors")
-    adapter["padout"] = torch.zeros_like(adapter["padout"])
-    save_file(adapter, directory / "adapter.safetensors")
+    path, config = directory / "adapter.safetensors", read_config(directory)
+    info, adapter = load_adapter(path, config)
+    write_adapter(path, adapter | {"padout": 0 * adapter["padout"]}, config, info.recipe)
     return directory
 
 
