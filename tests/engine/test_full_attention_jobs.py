@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,11 @@ from midfill_engine.model.vocabulary import EMPTY, MASK
 from midfill_engine.protocol import QUALITIES, FillRequest, FillResult, Quality
 from midfill_engine.worker import full_attention
 from midfill_engine.worker.candidate import Candidate, Edges
-from midfill_engine.worker.job import Job
+from midfill_engine.worker.full_attention import FullAttention
+from midfill_engine.worker.job import Job, start_job
 from midfill_engine.worker.length_moves import drop_moves, move_length
+from midfill_engine.worker.strategies import STRATEGIES
+from midfill_engine.worker.window import make_window
 
 TEXTS = [
     ("class Account:\n    def deposit(self, amount):\n        self.balance", "\n    return 1\n"),
@@ -214,10 +218,12 @@ def test_a_move_takes_the_guesses_along(dreamon: FullAttentionModel) -> None:
     expand, delete = dreamon.vocabulary.length_moves
     made = draft([50, expand, MASK, delete, MASK])
     made.guesses = {1: (expand, 0.9), 2: (51, 0.5), 3: (delete, 0.9), 4: (52, 0.4)}
+    made.history = {position: [torch.tensor(position)] for position in range(5)}
     move_length(made, dreamon.vocabulary)
     assert made.ids == [50, MASK, MASK, MASK, MASK]
     assert made.masked == [False, True, True, True, True]
     assert made.guesses == {3: (51, 0.5), 4: (52, 0.4)}
+    assert {place: int(seen[0]) for place, seen in made.history.items()} == {0: 0, 3: 2, 4: 4}
     assert len(made.confidences) == 5
 
 
@@ -242,6 +248,63 @@ def test_text_ends_at_the_first_end_of_text(
     with running(lambda: dream) as run:
         (fill,) = run.fill(request_for(*TEXTS[0])).fills
     assert fill.text == "selfself"
+
+
+@pytest.mark.parametrize("name", ["dream", "dreamon"])
+def test_a_full_canvas_is_whole(
+    name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It neither grows nor is cut after its last line break: what follows is the suffix."""
+    model = request.getfixturevalue(name)
+    word, line = (model.vocabulary.encode(text)[0] for text in ("self", "\n"))
+
+    def decide(ids: list[int], position: int) -> tuple[int, float]:
+        return (line if position == 1 else word), 20.0
+
+    scripted(model, monkeypatch, decide)
+    with running(lambda: model) as run:
+        for deadline_ms in (1, 60_000):
+            asked = request_for(*TEXTS[0], single_line=False, max_tokens=8, deadline_ms=deadline_ms)
+            (fill,) = run.fill(asked).fills
+            assert fill.text == "self\n" + "self" * 6
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_comes_to_an_end_whatever_the_length_does(
+    dreamon: FullAttentionModel, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """The model's outputs are drawn anew in each step, expansions and deletions among them."""
+    dice = random.Random(1)
+    tokens = [*dreamon.vocabulary.length_moves, *dreamon.vocabulary.encode("self.a b")]
+
+    def decide(ids: list[int], position: int) -> tuple[int, float]:
+        return dice.choice(tokens), dice.uniform(0, 20)
+
+    seen = scripted(dreamon, monkeypatch, decide)
+    with running(lambda: dreamon) as run:
+        asked = replace(request_for(*TEXTS[0], max_tokens=12), strategy=strategy)
+        result = run.fill(asked)
+    assert not result.at_deadline
+    assert max(len(ids) for ids in seen) <= 12
+    special = {dreamon.vocabulary.piece(move) for move in dreamon.vocabulary.length_moves}
+    assert not any(special & set(fill.pieces) for fill in result.fills)
+
+
+@torch.inference_mode()
+def test_a_step_from_the_cache_is_booked_with_its_own_rows(dream: FullAttentionModel) -> None:
+    """And one that fills the cache with those of the frame as well."""
+    model = FullAttention(dream)
+    request = request_for(*TEXTS[0])
+    window = make_window(dream.vocabulary, request.prefix, 0, request.suffix)
+    context, reused = model.new_pool(0).acquire(window)
+    job = start_job(request, window, context, reused, model.plan(request))
+    model.open(job)
+    canvas, frame = len(job.candidates[0].ids), context.frame
+    assert model.rows(job) == len(frame.before) + canvas + len(frame.after)
+    model.predict([job])
+    assert model.rows(job) == canvas + 1
+    model.predict([job])
+    assert model.rows(job) == canvas + 1
 
 
 def test_lengths_are_probed_where_there_is_time(
