@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 # As the worker has it, for tests that run the model in their own process: see docs/log.md.
 export GOMP_SPINCOUNT := 10000
 
-.PHONY: demo test check bench quality strategies gpu-train setup model
+.PHONY: demo test check bench quality strategies gpu-check gpu-train setup model
 
 demo: model
 	@$(BIN)/midfill demo
@@ -29,6 +29,11 @@ quality: model
 HOLES ?= 60
 strategies: model
 	@PYTHONPATH=tests $(BIN)/python tests/quality/compare_strategies.py --holes $(HOLES)
+
+# Needs a CUDA device, and no network: it runs in whatever Python has torch where there is no .venv.
+gpu-check:
+	@PYTHONPATH=lsp:infill:engine:tests \
+		$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m support.gpu_check
 
 bench: model
 	@$(BIN)/midfill bench

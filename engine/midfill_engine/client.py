@@ -48,7 +48,7 @@ _STREAM_LIMIT_BYTES: Final = 1024 * 1024
 PATIENCE_S: Final = 120.0  # for a worker's start, its loading and its queue, beyond any deadline
 MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024  # a worker that does not read is given up
 
-WeightChoice = Literal["auto", "float32", "int8"]
+WeightChoice = Literal["auto", "float32", "bfloat16", "int8"]
 
 
 class EngineClient:

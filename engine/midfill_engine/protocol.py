@@ -160,12 +160,13 @@ class StatusResult:
     request_id: int
     worker_pid: int
     model: str
-    weights: str  # how the weights are held: "float32" or "int8"
+    weights: str  # how they are held: "float32", "bfloat16" or "int8"
     threads: int
     rss_bytes: int
     cache_bytes: int
     active: int
     clients: int
+    device: str  # "cpu" or "cuda:0"
 
 
 Message = (

@@ -205,7 +205,7 @@ async def test_an_answer_of_the_wrong_kind(clients) -> None:
         while (message := await link.next_or_end()) is not None:
             assert isinstance(message, FillRequest | StatusRequest)
             if isinstance(message, FillRequest):
-                link.say(StatusResult(message.request_id, 1, MODEL, "int8", 1, 1, 1, 1, 1))
+                link.say(StatusResult(message.request_id, 1, MODEL, "int8", 1, 1, 1, 1, 1, "cpu"))
             else:
                 link.say(FillResult(message.request_id, (), False, STATS))
 

@@ -14,7 +14,8 @@ from midfill_engine.worker import job as job_module
 from midfill_engine.worker.candidate import Candidate, Edges
 from midfill_engine.worker.context import SCRATCH_ROWS, ContextPool
 from midfill_engine.worker.copying import CopySource
-from midfill_engine.worker.job import Job, commit_step, denoise_rows, plan_candidates
+from midfill_engine.worker.drafts import growing_drafts
+from midfill_engine.worker.job import Job, commit_step, denoise_rows
 
 EDGES = Edges((), b"", (), single_line=False)
 REPETITIVE = "        self.balance = balance\n        self.owner = owner\n" * 4 + "        self.bal"
@@ -56,7 +57,7 @@ def test_copied_proposals_change_nothing_but_the_passes(
 
     def outcome(source: CopySource | None) -> tuple[list[list[int]], int]:
         job = job_for(tiny, ContextPool(tiny.config, 1 << 30), REPETITIVE, "\n", "balanced")
-        drafts = [c for c in plan_candidates(tiny.vocabulary, request) if c.view == "causal"]
+        drafts = [c for c in growing_drafts(tiny.vocabulary, request) if c.view == "causal"]
         passes = 0
         for draft in drafts:
             draft.copies, draft.proposed = source, []

@@ -23,7 +23,8 @@ from midfill_engine.worker.context import (
     Context,
     ContextPool,
 )
-from midfill_engine.worker.job import denoise_rows, plan_candidates, start_job
+from midfill_engine.worker.drafts import growing_drafts
+from midfill_engine.worker.job import denoise_rows, start_job
 from midfill_engine.worker.window import PREFIX_TOKENS, Window, make_window
 
 BOUND = 1e-4
@@ -114,7 +115,7 @@ def check_equals_fresh(model: EmbeddedModel, context: Context) -> None:
 
 def hidden_states(model: EmbeddedModel, context: Context) -> torch.Tensor:
     request = request_for()
-    candidates = plan_candidates(model.vocabulary, request)
+    candidates = growing_drafts(model.vocabulary, request)
     job = start_job(request, context.window, context, 0, candidates)
     return run_rows(model.run_denoiser, [denoise_rows(job)])
 

@@ -1,22 +1,22 @@
-"""How long a canvas becomes."""
+"""Growth, and the climb to a hole's length, on curves whose top is known."""
 
 from __future__ import annotations
 
-from math import exp
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from midfill_engine.worker.length import (
-    LengthBias,
-    calibrated_length,
-    expanded_and_deleted,
+    PUBLISHED_BIAS,
+    BiasCurve,
     grown,
+    lengths_around,
+    probed_length,
 )
 
-EXPAND, DELETE, MASK = 90, 91, 92
-FLAT = LengthBias(0, 0, 0, 0, 1)
+FLAT = BiasCurve(0, 1, 0, 1, 1)
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(0, 100))
@@ -27,70 +27,64 @@ def test_growth_is_by_a_block_and_within_the_limit(length: int, block: int, limi
     assert now in (length + block, limit, length)
 
 
+def climb(
+    curve: Callable[[int], float], bias: BiasCurve, start: int = 8, most: int = 64
+) -> tuple[int, list[list[int]]]:
+    """The length found, and the lengths probed at a time."""
+    asked: list[list[int]] = []
+
+    def probe(lengths: Sequence[int]) -> list[float]:
+        asked.append(list(lengths))
+        return [curve(length) for length in lengths]
+
+    return probed_length(probe, bias, start=start, most=most), asked
+
+
+@pytest.mark.parametrize("top", [1, 3, 8, 11, 20, 63, 64])
+def test_the_top_is_found(top: int) -> None:
+    found, asked = climb(lambda length: 1 / (1 + abs(length - top)), FLAT)
+    assert found == top
+    probed = [length for wave in asked for length in wave]
+    assert len(set(probed)) == len(probed)
+    assert all(1 <= length <= 64 for length in probed)
+
+
+def test_a_dip_is_crossed_and_a_gap_is_not() -> None:
+    def bumpy(length: int) -> float:
+        return {8: 0.5, 11: 0.6, 30: 0.9}.get(length, 0.1)
+
+    assert climb(bumpy, FLAT)[0] == 11
+
+
+def test_a_climb_ends_soon_where_nothing_is_better() -> None:
+    found, asked = climb(lambda length: float(length == 8), FLAT)
+    assert found == 8
+    assert asked == [[8], [9, 10, 11, 12, 7, 6, 5, 4]]
+
+
+def test_short_holes_are_not_preferred_for_being_short() -> None:
+    """Where a model is as sure as it is of any hole of that length, no length is better."""
+    found, _ = climb(PUBLISHED_BIAS.at, PUBLISHED_BIAS)
+    assert found == 8
+    assert climb(PUBLISHED_BIAS.at, FLAT)[0] == 1
+    assert climb(lambda n: PUBLISHED_BIAS.at(n) * (1.2 if n == 12 else 1), PUBLISHED_BIAS)[0] == 12
+
+
+def test_the_bias_curve() -> None:
+    assert PUBLISHED_BIAS.at(0) == pytest.approx(1.80)
+    assert PUBLISHED_BIAS.at(1000) == pytest.approx(0.24)
+
+
+@pytest.mark.parametrize(("start", "most"), [(1, 1), (2, 2), (8, 8)])
+def test_narrow_bounds(start: int, most: int) -> None:
+    found, asked = climb(lambda length: float(-length), FLAT, start, most)
+    assert found == 1
+    assert max(map(max, asked)) <= most
+
+
 @pytest.mark.parametrize(
-    ("ids", "positions"),
-    [
-        ([], []),
-        ([1, 2, 3], [0, 1, 2]),
-        ([1, EXPAND, 3], [0, 1, 1, 2]),
-        ([EXPAND, EXPAND], [0, 0, 1, 1]),
-        ([1, DELETE, 3], [0, 2]),
-        ([1, MASK, DELETE, MASK, 5, MASK], [0, 1, 4]),  # masks behind the first one go too
-        ([DELETE, EXPAND, MASK], [1, 1]),
-        ([DELETE, DELETE], []),
-    ],
+    ("best", "count", "most", "want"),
+    [(8, 1, 24, [8]), (8, 3, 24, [8, 6, 11]), (20, 5, 24, [20, 15, 24, 10]), (1, 5, 24, [1, 2])],
 )
-def test_a_canvas_is_expanded_and_cut(ids: list[int], positions: list[int]) -> None:
-    assert expanded_and_deleted(ids, EXPAND, DELETE, MASK) == positions
-
-
-def test_the_bias_is_a_double_exponential() -> None:
-    bias = LengthBias(1.0, 1.77, 0.56, 0.06, 0.24)
-    assert bias.at(8) == pytest.approx(exp(-1.77 * 8) + 0.56 * exp(-0.06 * 8) + 0.24)
-
-
-class Hill:
-    """A confidence with a peak, and what was asked of it."""
-
-    def __init__(self, **heights: float) -> None:
-        self.heights = {int(k[1:]): v for k, v in heights.items()}
-        self.asked: list[int] = []
-
-    def __call__(self, length: int) -> float:
-        self.asked.append(length)
-        return self.heights.get(length, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("heights", "best"),
-    [
-        ({"_8": 0.5, "_10": 0.9}, 10),
-        ({"_8": 0.5, "_5": 0.9}, 5),
-        ({"_8": 0.5, "_12": 0.9}, 12),
-        ({"_8": 0.5, "_13": 0.9}, 8),  # out of sight: four lengths in a row are no better
-        ({"_8": 0.5, "_12": 0.6, "_16": 0.7}, 16),
-        ({"_8": 0.5}, 8),
-        ({"_1": 0.9, "_4": 0.4}, 1),
-    ],
-)
-def test_the_surest_length_in_sight_is_found(heights: dict[str, float], best: int) -> None:
-    hill = Hill(**heights)
-    assert calibrated_length(hill, FLAT) == best
-    assert len(set(hill.asked)) == len(hill.asked)
-    assert all(1 <= length <= 64 for length in hill.asked)
-
-
-def test_what_length_alone_explains_does_not_count() -> None:
-    """Short canvases are surer of themselves whatever the hole; the bias takes that back."""
-    bias = LengthBias(0, 0, 1.0, 0.2, 0.1)
-
-    def confidence(length: int) -> float:
-        return bias.at(length) * (1.2 if length == 10 else 1.0)
-
-    assert calibrated_length(confidence, bias) == 10
-    assert calibrated_length(confidence, FLAT) < 8
-
-
-def test_probes_stay_within_bounds() -> None:
-    assert calibrated_length(float, FLAT, start=8, longest=20) == 20
-    assert calibrated_length(lambda length: 1 / length, FLAT, start=8, longest=20) == 1
+def test_lengths_of_drafts(best: int, count: int, most: int, want: list[int]) -> None:
+    assert lengths_around(best, count, most) == want

@@ -14,6 +14,7 @@ from support.schedulers import LIMIT_S, Asked, Stage, running
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.protocol import DraftEvent, FillResult
+from midfill_engine.worker import backend
 from midfill_engine.worker import scheduler as scheduler_module
 from midfill_engine.worker.turns import Ticket, Turns
 
@@ -139,7 +140,7 @@ def test_a_client_that_floods_does_not_starve_another(
 ) -> None:
     """The other's steps follow one another at every second pass at the latest, the first too."""
     contexts(tiny, 4, monkeypatch)
-    monkeypatch.setattr(scheduler_module, "PASS_ROWS", 60)
+    monkeypatch.setattr(backend, "PASS_ROWS", 60)
     counted = Passes(tiny)
     other = Asked(request_for(want_drafts=True, request_id=99), OTHER)
     seen: list[int] = []

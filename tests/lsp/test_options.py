@@ -99,7 +99,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
     documented = {key.strip().strip("`"): value.strip().strip("`") for key, value in rows}
     assert documented["automaticDeadlineMs"] == str(DEFAULTS.automatic_deadline_ms)
     assert documented["invokedDeadlineMs"] == str(DEFAULTS.invoked_deadline_ms)
-    assert documented["minConfidence"] == str(DEFAULTS.min_confidence)
+    assert (documented["minConfidence"], DEFAULTS.min_confidence) == ("", None)
     assert documented["maxFileBytes"] == str(DEFAULTS.max_file_bytes)
     assert documented["maxTokens"] == str(DEFAULTS.max_tokens)
     assert documented["quality.automatic"] == DEFAULTS.automatic_quality

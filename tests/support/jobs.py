@@ -11,7 +11,8 @@ from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.transformer import Segment
 from midfill_engine.protocol import FillRequest, Quality
 from midfill_engine.worker.context import ORIGIN, ContextPool
-from midfill_engine.worker.job import Job, Rows, plan_candidates, start_job
+from midfill_engine.worker.drafts import growing_drafts
+from midfill_engine.worker.job import Job, Rows, start_job
 from midfill_engine.worker.window import make_window
 
 
@@ -54,7 +55,7 @@ def job_for(
     window = make_window(model.vocabulary, prefix, 0, suffix)
     context, reused = pool.acquire(window)
     run_encode(model, context.open(window))
-    candidates = plan_candidates(model.vocabulary, request)
+    candidates = growing_drafts(model.vocabulary, request)
     return start_job(request, window, context, reused, candidates)
 
 

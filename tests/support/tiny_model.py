@@ -53,10 +53,15 @@ def write_tiny_model(directory: Path, *, seed: int = 0) -> Path:
 
 
 def _tokenizer() -> Tokenizer:
+    names = ["<|endoftext|>", *(f"<special_{i}>" for i in range(1, 15)), "<empty>", "<mask>"]
+    return byte_level_bpe(names)
+
+
+def byte_level_bpe(names: list[str]) -> Tokenizer:
+    """A small byte-level BPE; `names` are its first tokens, and special."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    names = ["<|endoftext|>", *(f"<special_{i}>" for i in range(1, 15)), "<empty>", "<mask>"]
     trainer = trainers.BpeTrainer(
         vocab_size=420,
         special_tokens=[AddedToken(name, special=True) for name in names],

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -38,10 +37,9 @@ def write_wordy_model(directory: Path, *, seed: int = 0) -> Path:
             scale[token] = 0.3
     base["model.embed_tokens.weight"] *= scale
     save_file(base, directory / "base.safetensors")
-    config = read_config(directory)
-    info, adapter = load_adapter(directory / "adapter.safetensors", config)
-    adapter["padout"] = np.zeros_like(adapter["padout"])
-    write_adapter(directory / "adapter.safetensors", adapter, config, info.recipe)
+    path, config = directory / "adapter.safetensors", read_config(directory)
+    info, adapter = load_adapter(path, config)
+    write_adapter(path, adapter | {"padout": 0 * adapter["padout"]}, config, info.recipe)
     return directory
 
 

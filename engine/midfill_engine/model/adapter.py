@@ -28,14 +28,14 @@ class Adapter:
     tensors: Mapping[str, Tensor]
 
     @classmethod
-    def load(cls, path: Path, config: ModelConfig) -> Adapter:
+    def load(cls, path: Path, config: ModelConfig, device: str = "cpu") -> Adapter:
         """Read the adapter of a base.
 
         Raises:
             ModelMissing, ModelCorrupt, ModelUnsupported: as `load_adapter`.
         """
         _, tensors = load_adapter(path, config)
-        return cls({name: torch.from_numpy(values) for name, values in tensors.items()})
+        return cls({name: torch.from_numpy(value).to(device) for name, value in tensors.items()})
 
     def matrix(self, base: Tensor, layer: int, projection: str) -> Tensor:
         """The adapted weight of one projection, by its letter: [out, in]."""

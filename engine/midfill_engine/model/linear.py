@@ -1,4 +1,4 @@
-"""Matrix products with frozen weights, in float32 or in int8.
+"""Matrix products with frozen weights, in float32, bfloat16 or int8.
 
 Owns how a weight matrix is held and multiplied. The float form is the reference; the int8 form
 holds a quarter of the bytes and is faster wherever the processor multiplies int8 natively.
@@ -10,31 +10,32 @@ per batch, and their products are summed in int32, which is exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import torch
 from torch import Tensor
 
-WeightFormat = Literal["float32", "int8"]
+WeightFormat = Literal["float32", "bfloat16", "int8"]
+FLOAT_TYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Linear(Protocol):
     """y = x Wᵀ for a frozen W of shape [out, in]."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x: [N, in] float32 → [N, out] float32."""
+        """x: [N, in] → [N, out], both of the type of `rows`."""
         ...
 
     def rows(self, ids: Tensor) -> Tensor:
-        """Rows of W as float32: ids [N] → [N, in]. A tied head is the embedding, too."""
+        """Rows of W: ids [N] → [N, in]. A tied head is the embedding, too."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FloatLinear:
-    """The reference."""
+    """The reference in float32; in bfloat16 what graphics cards are fast at."""
 
-    weight: Tensor  # [out, in] float32
+    weight: Tensor  # [out, in]
 
     def __call__(self, x: Tensor) -> Tensor:
         return torch.nn.functional.linear(x, self.weight)
@@ -69,8 +70,8 @@ def make_linear(weight: Tensor, weights: WeightFormat, *, keep_rows: bool = Fals
 
     `keep_rows` says that `rows` will be called; without it the int8 form drops the unpacked copy.
     """
-    if weights == "float32":
-        return FloatLinear(weight.contiguous())
+    if weights != "int8":
+        return FloatLinear(weight.to(FLOAT_TYPES[weights]).contiguous())
     scales = weight.abs().amax(1).clamp_(min=1e-12).div_(127)
     quantized = (weight / scales[:, None]).round_().to(torch.int8)
     packed = torch.ops.onednn.qlinear_prepack(quantized, [1, weight.shape[1]])

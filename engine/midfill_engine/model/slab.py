@@ -25,13 +25,22 @@ from midfill_engine.model_files import ModelConfig
 class Slab:
     """Keys (rotated) and values of one context."""
 
-    keys: Tensor  # [layers, kv_heads, capacity, head_dim] float32
+    keys: Tensor  # [layers, kv_heads, capacity, head_dim], as the model's weights are
     values: Tensor  # the same
 
     @classmethod
-    def empty(cls, config: ModelConfig, capacity: int) -> Slab:
+    def empty(
+        cls,
+        config: ModelConfig,
+        capacity: int,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> Slab:
         shape = (config.num_hidden_layers, config.num_key_value_heads, capacity, config.head_dim)
-        return cls(torch.zeros(shape), torch.zeros(shape))
+        return cls(
+            torch.zeros(shape, device=device, dtype=dtype),
+            torch.zeros(shape, device=device, dtype=dtype),
+        )
 
     @property
     def capacity(self) -> int:

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from midfill_engine.model.attention import Block, attention
 from midfill_engine.model.linear import Linear
 from midfill_engine.model.slab import Slab
 from midfill_engine.model_files import ModelConfig
@@ -60,15 +61,15 @@ def forward(weights: Weights, x: Tensor, positions: Tensor, segments: Sequence[S
     """Hidden states after the final norm.
 
     Args:
-        x: input embeddings, [N, hidden] float32, the segments' rows one after the other.
+        x: input embeddings, [N, hidden], the segments' rows one after the other.
         positions: [N] int64, may be negative.
         segments: whose rows they are; their `rows` add up to N.
 
     Returns:
-        [N, hidden] float32.
+        [N, hidden], of the type of `x`.
     """
     config = weights.config
-    cos, sin = rotary(config, positions)
+    cos, sin = (part.to(x.dtype) for part in rotary(config, positions))
     rotated = config.num_attention_heads + config.num_key_value_heads
     masks = [_folded(config, segment) for segment in segments]
     for index, layer in enumerate(weights.layers):
@@ -87,6 +88,7 @@ def forward(weights: Weights, x: Tensor, positions: Tensor, segments: Sequence[S
 def rotary(config: ModelConfig, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines and sines of the rotary embedding (Su et al. 2021), each [N, 1, head_dim / 2]."""
     exponents = torch.arange(0, config.head_dim, 2, dtype=torch.int64).float() / config.head_dim
+    exponents = exponents.to(positions.device)
     angles = positions.float()[:, None] / config.rope_theta**exponents
     return angles.cos()[:, None], angles.sin()[:, None]
 
@@ -109,8 +111,9 @@ def _folded(config: ModelConfig, segment: Segment) -> Tensor | None:
     """
     if segment.visible is None:
         return None
+    keys = segment.slab.keys
     bias = torch.zeros(segment.visible.shape).masked_fill_(~segment.visible, -torch.inf)
-    return bias.repeat(_group(config), 1)
+    return bias.repeat(_group(config), 1).to(keys.device, keys.dtype)
 
 
 def _attend(
@@ -121,29 +124,16 @@ def _attend(
     qk: Tensor,
     v: Tensor,
 ) -> Tensor:
-    """Store each segment's keys and values, and let its rows attend: → [N, heads · head_dim].
-
-    Query heads that share a key-value head are folded into the query length, so that keys and
-    values are never repeated.
-    """
-    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
-    head_dim = config.head_dim
-    group = _group(config)
-    mixed = qk.new_empty(len(qk), heads, head_dim)
+    """Store each segment's keys and values, and let its rows attend: → [N, heads · head_dim]."""
+    heads = config.num_attention_heads
+    blocks = []
     start = 0
     for segment, mask in zip(segments, masks, strict=True):
         stop, last = start + segment.rows, segment.write + segment.rows
         keys, values = segment.slab.keys[layer], segment.slab.values[layer]
         keys[:, segment.write : last] = qk[start:stop, heads:].transpose(0, 1)
         values[:, segment.write : last] = v[start:stop].transpose(0, 1)
-        q = qk[start:stop, :heads].view(segment.rows, kv_heads, group, head_dim)
-        out = F.scaled_dot_product_attention(
-            q.permute(1, 2, 0, 3).reshape(1, kv_heads, group * segment.rows, head_dim),
-            keys[None, :, segment.first : last],
-            values[None, :, segment.first : last],
-            attn_mask=mask,
-        )
-        out = out.view(kv_heads, group, segment.rows, head_dim)
-        mixed[start:stop] = out.permute(2, 0, 1, 3).reshape(segment.rows, heads, head_dim)
+        seen = slice(segment.first, last)
+        blocks.append(Block(segment.rows, keys[:, seen], values[:, seen], mask))
         start = stop
-    return mixed.view(len(qk), heads * head_dim)
+    return attention(qk[:, :heads], blocks).view(len(qk), heads * config.head_dim)

@@ -8,6 +8,7 @@ tokenized as the characters it consists of.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -25,29 +26,52 @@ _WORD_PROBE: Final = "x"  # what stands for "a word follows" when whitespace is 
 
 
 class Vocabulary:
-    """A byte-level BPE vocabulary whose ids 0, 15 and 16 carry the meanings above."""
+    """A byte-level BPE vocabulary whose ids 0, 15 and 16 carry the meanings above.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    A tokenizer in which they mean something else is taken with its ids in another order:
+    `order[i]` is the tokenizer's id of our token i. `expand` and `delete` are tokens of ours that
+    move a canvas's length, where a model has them (see `worker.length`).
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        order: Sequence[int] | None = None,
+        *,
+        expand: int | None = None,
+        delete: int | None = None,
+        device: str = "cpu",
+    ) -> None:
         self._tokenizer = tokenizer
         tokenizer.encode_special_tokens = True
-        self.size: int = tokenizer.get_vocab_size()
-        special = {i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special}
-        special |= {END_OF_TEXT, EMPTY, MASK}
+        order = order if order is not None else range(tokenizer.get_vocab_size())
+        self.size: int = len(order)
+        self.expand, self.delete = expand, delete
+        self.moved = {theirs: ours for ours, theirs in enumerate(order) if ours != theirs}
+        added = tokenizer.get_added_tokens_decoder()
+        special = {i for i, theirs in enumerate(order) if theirs in added and added[theirs].special}
+        special |= {END_OF_TEXT, EMPTY, MASK, *self.length_moves}
         self.token_bytes: tuple[bytes, ...] = tuple(
-            b"" if i in special else _bytes_of(tokenizer.id_to_token(i) or "")
-            for i in range(self.size)
+            b"" if i in special else _bytes_of(tokenizer.id_to_token(theirs) or "")
+            for i, theirs in enumerate(order)
         )
         self._sorted = sorted((b, i) for i, b in enumerate(self.token_bytes) if b)
         self._by_bytes = dict(self._sorted)
+        self._device = device
         self.never = torch.tensor(  # [n] ids of tokens without text
-            [i for i, b in enumerate(self.token_bytes) if not b]
+            [i for i, b in enumerate(self.token_bytes) if not b], device=device
         )
         self.line_breaks = torch.tensor(  # [n] ids of tokens that end a line
-            [i for i, b in enumerate(self.token_bytes) if b"\n" in b or b"\r" in b]
+            [i for i, b in enumerate(self.token_bytes) if b"\n" in b or b"\r" in b], device=device
         )
 
+    @property
+    def length_moves(self) -> tuple[int, ...]:
+        """Ids of the tokens that move a canvas's length."""
+        return tuple(i for i in (self.expand, self.delete) if i is not None)
+
     @classmethod
-    def load(cls, directory: Path) -> Vocabulary:
+    def load(cls, directory: Path, device: str = "cpu") -> Vocabulary:
         """Read `tokenizer.json`.
 
         Raises:
@@ -58,25 +82,25 @@ class Vocabulary:
         if not path.exists():
             raise ModelMissing(f"no model in {directory}: tokenizer.json is missing")
         try:
-            return cls(Tokenizer.from_file(str(path)))
+            return cls(Tokenizer.from_file(str(path)), device=device)
         except Exception as error:  # tokenizers raises bare Exception
             raise ModelCorrupt(f"{path}: {error}") from error
 
     def encode(self, text: str) -> list[int]:
         """Token ids of `text`; lone surrogates become replacement characters."""
-        return self._tokenizer.encode(_clean(text), add_special_tokens=False).ids
+        return self._ours(self._tokenizer.encode(_clean(text), add_special_tokens=False).ids)
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[int]]:
         """Token ids of `text`, and the code point at which each starts."""
         encoding = self._tokenizer.encode(_clean(text), add_special_tokens=False)
-        return encoding.ids, [start for start, _ in encoding.offsets]
+        return self._ours(encoding.ids), [start for start, _ in encoding.offsets]
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """Token ids of each text, for many long texts at once."""
         done = self._tokenizer.encode_batch_fast(
             [_clean(text) for text in texts], add_special_tokens=False
         )
-        return [encoding.ids for encoding in done]
+        return [self._ours(encoding.ids) for encoding in done]
 
     def word_starts(self, text: str) -> list[int]:
         """Code points at which the words of `text` begin; a token never reaches into the next."""
@@ -133,7 +157,11 @@ class Vocabulary:
             part = self._by_bytes.get(required[:length])
             if part is not None:
                 allowed[part] = True
-        return allowed
+        return allowed.to(self._device)
+
+    def _ours(self, ids: list[int]) -> list[int]:
+        """The tokenizer's ids in our order."""
+        return [self.moved.get(i, i) for i in ids] if self.moved else ids
 
 
 def _clean(text: str) -> str:

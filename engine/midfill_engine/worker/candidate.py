@@ -57,7 +57,8 @@ class Candidate:
 
     In the masked view any position may be committed, as its rule decides. In the causal view the
     canvas is filled strictly left to right, by as many tokens a step as the view confirms of what
-    is proposed to it. A canvas that is full without an end grows, as far as it may.
+    is proposed to it. A canvas that is full without an end grows, as far as it may; one that does
+    not grow is done when it is full. `length_moves` may change its length besides.
     """
 
     edges: Edges
@@ -68,12 +69,13 @@ class Candidate:
     required: bytes  # what is left of `edges.required`
     seed: int | None  # of a sampled draft; None: always the likeliest token
     rule: Rule  # of the masked view
-    block: int  # how much it grows at a time
+    block: int  # how much it grows at a time; 0: not at all
     limit: int  # how many ids it may have
     bound: int  # how many of the first positions the left edge has settled
     edits_left: int  # steps in which a full canvas may still be revised
     copies: CopySource | None  # causal view: where text may be copied from
     steps: int = 0
+    expansions: int = 0  # how often a token has become two masks
     guesses: dict[int, tuple[int, float]] = field(default_factory=dict)  # last seen, per position
     history: dict[int, list[Tensor]] = field(default_factory=dict)  # log probabilities, newest 1st
     proposed: list[int] = field(default_factory=list)  # causal view: what may come next
@@ -89,6 +91,7 @@ class Candidate:
         most: int | None = None,
         rule: Rule | None = None,
         copies: CopySource | None = None,
+        grows: bool = True,
     ) -> Candidate:
         """A canvas with `length` masks between the edges, and room for `most` of them."""
         rule = rule or Rule(STRATEGIES[DEFAULT], STRATEGIES[DEFAULT].level)
@@ -103,8 +106,8 @@ class Candidate:
             required=edges.required,
             seed=seed,
             rule=rule,
-            block=length,
-            limit=len(edges.certain) + (most or length),
+            block=length if grows and not edges.tail else 0,
+            limit=len(edges.certain) + (most or length) + len(edges.tail),
             bound=len(edges.certain),
             edits_left=rule.strategy.post_edits if view == "masked" else 0,
             copies=copies,
@@ -202,7 +205,7 @@ class Candidate:
             rest = max((s.ending_after(self.ids[:known]) for s in siblings), key=len, default=[])
             if rest:
                 self._end_with(known, rest)
-        if EMPTY not in self.ids and not self.edges.tail:
+        if self.block and EMPTY not in self.ids:
             self._end_with_whole_line(vocabulary)
 
     def ending_after(self, known: list[int]) -> list[tuple[int, float]]:
@@ -286,7 +289,7 @@ class Candidate:
 
     def _grow(self, vocabulary: Vocabulary) -> None:
         """Another block, where the canvas is full and has found no end."""
-        if any(self.masked) or EMPTY in self.ids or self.edges.tail:
+        if not self.block or any(self.masked) or EMPTY in self.ids:
             return
         more = grown(len(self.ids), self.block, self.limit) - len(self.ids)
         self.ids += [MASK] * more

@@ -8,7 +8,9 @@ is causal on either side.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import torch
@@ -79,8 +81,13 @@ class Context:
 class ContextPool:
     """A bounded number of contexts. Every busy request has one of its own."""
 
-    def __init__(self, config: ModelConfig, limit_bytes: int) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: ModelConfig,
+        limit_bytes: int,
+        new_slab: Callable[[int], Slab] | None = None,
+    ) -> None:
+        self._new_slab = new_slab or partial(Slab.empty, config)
         self._limit_bytes = limit_bytes
         self._contexts: list[Context] = []  # least recently used first
 
@@ -116,7 +123,7 @@ class ContextPool:
         context.busy = False
 
     def _new(self) -> Context:
-        return Context(Slab.empty(self._config, ORIGIN + PREFIX_TOKENS + SCRATCH_ROWS))
+        return Context(self._new_slab(ORIGIN + PREFIX_TOKENS + SCRATCH_ROWS))
 
     def _may_grow(self) -> bool:
         slabs = len(self._contexts)  # all of one size

@@ -11,36 +11,55 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
 
 from midfill_engine.calibration import Calibration, confidence_by, gate_of
-from midfill_engine.errors import RequestRejected
+from midfill_engine.errors import ModelCorrupt
 from midfill_engine.model.transformer import Segment
 from midfill_engine.model.vocabulary import EMPTY, Vocabulary
 from midfill_engine.protocol import DraftEvent, Fill, FillRequest, FillResult, FillStats
-from midfill_engine.worker.candidate import Candidate, Edges, Prediction, Rule
+from midfill_engine.worker.candidate import Candidate, Prediction
 from midfill_engine.worker.context import ORIGIN, SCRATCH_ROWS, Context
-from midfill_engine.worker.copying import CopySource
 from midfill_engine.worker.evidence import evidence_of, token_log_probabilities_of
-from midfill_engine.worker.plan import (
-    SAMPLING_TEMPERATURE,
-    SHARE_OF_SAMPLES,
-    Plan,
-    causal_length,
-    lengths,
-    longest,
-    plan_for,
-)
+from midfill_engine.worker.length_moves import drop_moves, move_length
+from midfill_engine.worker.plan import SAMPLING_TEMPERATURE, SHARE_OF_SAMPLES, Plan, plan_for
 from midfill_engine.worker.score import ScoredText, scored_text, token_log_probabilities
-from midfill_engine.worker.strategies import STRATEGIES
 from midfill_engine.worker.window import Window
 
-MAX_EDGE_TOKENS: Final = 160  # or bytes, of what is not certain
-MAX_EDGE_CHARACTERS: Final = 4096  # more is not even tokenized
 _NO_STATS: Final = FillStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+class Handle(Protocol):
+    """A context, in whichever way a model holds it."""
+
+    def spoil(self) -> None:
+        """Forget everything: a pass failed half-way."""
+        ...
+
+
+class Pool(Protocol):
+    """The contexts of a model."""
+
+    @property
+    def nbytes(self) -> int:
+        """What they hold."""
+        ...
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another can be had."""
+        ...
+
+    def acquire(self, window: Window) -> tuple[Handle, int]:
+        """A context for a job, and how many of the window's tokens it has."""
+        ...
+
+    def release(self, context: Any) -> None:
+        """Take back a context that `acquire` gave."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +68,7 @@ class Job:
 
     request: FillRequest
     window: Window
-    context: Context
+    context: Handle
     candidates: list[Candidate]
     stats: FillStats
     finished: list[Candidate] = field(default_factory=list)
@@ -57,6 +76,12 @@ class Job:
     @property
     def plan(self) -> Plan:
         return plan_for(self.request)
+
+    @property
+    def encoded_context(self) -> Context:
+        """The context of a job on the embedded model."""
+        assert isinstance(self.context, Context)
+        return self.context
 
     @property
     def active(self) -> list[Candidate]:
@@ -80,6 +105,7 @@ class Job:
         """
         for candidate in sorted(self.active, key=lambda c: c.view == "causal"):
             candidate.conclude(self.candidates, vocabulary)
+            drop_moves(candidate, vocabulary)
             if candidate.done:
                 self.finished.append(candidate)
         self.candidates = [c for c in self.candidates if c.done]
@@ -91,12 +117,15 @@ class Job:
 
 
 def start_job(
-    request: FillRequest, window: Window, context: Context, reused: int, candidates: list[Candidate]
+    request: FillRequest, window: Window, context: Handle, reused: int, candidates: list[Candidate]
 ) -> Job:
     """A job whose account is empty but for what its context costs."""
     tokens = len(window.prefix) + len(window.suffix)
     stats = replace(_NO_STATS, context_tokens=tokens, reused_tokens=reused)
     return Job(request, window, context, candidates, stats)
+
+
+Work = tuple[list[int], Segment | Job]  # ids to run before a job's first step, and whose they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +147,7 @@ def denoise_rows(job: Job) -> Rows:
         outputs += [start + position for position in candidate.open_positions]
         start += len(canvas)
     causal = [c.view == "causal" for c in turn]
-    return _rows(job, canvases, causal, job.context.first_slot, outputs)
+    return _rows(job, canvases, causal, job.encoded_context.first_slot, outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +202,10 @@ def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:
     """Give each candidate whose turn it was its predictions.
 
     Args:
-        logits: [outputs, V], in the order of `denoise_rows(job).outputs`; changed in place.
+        logits: [outputs, V], the open positions of each in order; changed in place.
+
+    Raises:
+        ModelCorrupt: the logits are not numbers.
     """
     turn = job.turn
     parts = _parts([len(c.open_positions) for c in turn])
@@ -183,11 +215,14 @@ def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:
         [_choose(c, logits[part], job.plan.samples) for c, part in zip(turn, parts, strict=True)]
     )
     confidences = token_log_probabilities(logits, tokens).exp().tolist()
+    if any(math.isnan(c) for c in confidences):
+        raise ModelCorrupt("the model's outputs are not numbers (NaN or infinite)")
     chosen = tokens.tolist()
     for candidate, part in zip(turn, parts, strict=True):
         prediction = Prediction(chosen[part], confidences[part], logits[part])
         candidate.commit(prediction, vocabulary)
     for candidate in turn:
+        move_length(candidate, vocabulary)
         candidate.propose(job.candidates, vocabulary)
     job.finished += [c for c in turn if c.done]
     if _has_enough(job):
@@ -250,46 +285,6 @@ def confidence(candidate: Candidate) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-def plan_candidates(vocabulary: Vocabulary, request: FillRequest) -> list[Candidate]:
-    """The canvases a request's quality asks for.
-
-    Raises:
-        RequestRejected: its edges cannot be put into this model's tokens, it asks for nothing, or
-            for a quality or a strategy that there is not.
-    """
-    plan = plan_for(request)
-    edges = _edges(vocabulary, request)
-    asked = (request.max_tokens, request.single_line)
-    rule = Rule(STRATEGIES[plan.strategy], plan.level)
-    drafts = [
-        Candidate.of_length(edges, "masked", length, most=longest(plan, *asked), rule=rule)
-        for length in lengths(plan, *asked, bool(edges.tail))
-    ]
-    if plan.causal_length and not edges.tail:
-        copies = CopySource.of_texts(vocabulary, request.prefix, request.suffix)
-        length, most = causal_length(plan, *asked), longest(plan, *asked)
-        drafts += [
-            Candidate.of_length(edges, "causal", length, seed, most=most, copies=copies)
-            for seed in (None, *range(plan.samples))
-        ]
-    for draft in drafts:
-        draft.propose((), vocabulary)
-    return drafts
-
-
-def _edges(vocabulary: Vocabulary, request: FillRequest) -> Edges:
-    if len(request.heal_left) + len(request.heal_right) > MAX_EDGE_CHARACTERS:
-        raise RequestRejected("the text to be healed at the hole's edges is too long")
-    for text in (request.heal_left, request.heal_right):
-        if not vocabulary.can_spell(text):
-            raise RequestRejected(f"no tokens of this model spell {text!r}")
-    certain, required = vocabulary.heal(request.heal_left)
-    tail = vocabulary.encode(request.heal_right)
-    if len(certain) + len(required) + len(tail) > MAX_EDGE_TOKENS:
-        raise RequestRejected("the text to be healed at the hole's edges is too long")
-    return Edges(tuple(certain), required, tuple(tail), request.single_line)
-
-
 def _choose(candidate: Candidate, logits: Tensor, samples: int) -> Tensor:
     """A token for each of a candidate's open positions: logits [open, V] → [open].
 
@@ -303,7 +298,7 @@ def _choose(candidate: Candidate, logits: Tensor, samples: int) -> Tensor:
     offset = candidate.seed / samples
     drawn = [(random.Random(p).random() + offset) % 1 for p in candidate.open_positions]
     cumulative = (logits / SAMPLING_TEMPERATURE).softmax(1).cumsum(1)
-    targets = torch.tensor(drawn)[:, None] * cumulative[:, -1:]
+    targets = torch.tensor(drawn, device=logits.device)[:, None] * cumulative[:, -1:]
     return torch.searchsorted(cumulative, targets, right=True)[:, 0]
 
 
@@ -334,7 +329,7 @@ def _rows(
     outputs: list[int],
 ) -> Rows:
     """Pack canvases that all begin with the prefix's last token and do not see one another."""
-    slot = job.context.scratch_slot
+    slot = job.encoded_context.scratch_slot
     sizes = [len(canvas) for canvas in canvases]
     rows, cached = sum(sizes), slot - first_slot
     visible = torch.zeros(rows, cached + rows, dtype=torch.bool)
@@ -348,7 +343,7 @@ def _rows(
     return Rows(
         ids=[i for canvas in canvases for i in canvas],
         positions=[position + i for size in sizes for i in range(size)],
-        segment=Segment(job.context.slab, rows, first_slot, slot, visible),
+        segment=Segment(job.encoded_context.slab, rows, first_slot, slot, visible),
         outputs=outputs,
     )
 

@@ -1,8 +1,8 @@
-"""How long a canvas is: growth by a block, expansion and deletion, calibrated probes. Pure.
+"""How long a canvas is: growth by a block, and the choice of a length before it is filled. Pure.
 
-A canvas with *empty* tokens needs none of it to be shorter than it began: they trail. It grows
-where it is full without an end. The two other ways are for models that have no *empty*: those
-trained to expand and delete, and those that were trained for no length at all.
+A canvas with *empty* tokens needs neither to be shorter than it began: they trail. It grows where
+it is full without an end. A length is chosen for models that see both sides of a canvas and cannot
+change it on their way. What models do that can is `length_moves`'.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from typing import Final
+
+START: Final = 8  # tokens
+_PATIENCE: Final = 4  # lengths in a row that are no better, before a direction is given up
+_SPREAD: Final = (1.0, 0.75, 1.35, 0.5, 2.0)  # lengths of the drafts around the chosen one
 
 
 def grown(length: int, block: int, limit: int) -> int:
@@ -18,34 +22,9 @@ def grown(length: int, block: int, limit: int) -> int:
     return max(length, min(length + block, limit))
 
 
-def expanded_and_deleted(ids: Sequence[int], expand: int, delete: int, mask: int) -> list[int]:
-    """Which position of `ids` each position of the next canvas comes from.
-
-    An *expand* token becomes two masks and a *delete* token goes, and with the first of these all
-    masks behind it. A position from an *expand* is to be a mask.
-
-    Every expansion makes the canvas longer: whoever runs the model rules the token out where the
-    canvas has no room left or the budget of expansions is spent, or it might never end.
-
-    Source: Wu et al. 2026, "DreamOn: Diffusion Language Models For Code Infilling Beyond
-    Fixed-size Canvas" (arXiv:2602.01326).
-    """
-    positions: list[int] = []
-    deleted = False
-    for position, token in enumerate(ids):
-        deleted = deleted or token == delete
-        if token == delete or (deleted and token == mask):
-            continue
-        positions += [position] * (2 if token == expand else 1)
-    return positions
-
-
 @dataclass(frozen=True, slots=True)
-class LengthBias:
-    """What a model's first-step confidence owes to a canvas's length L alone.
-
-    B(L) = a·exp(-b·L) + c·exp(-d·L) + e, fitted to the model.
-    """
+class BiasCurve:
+    """How sure a model is at first sight of a hole of some length: a·e^(-bL) + c·e^(-dL) + e."""
 
     a: float
     b: float
@@ -54,39 +33,67 @@ class LengthBias:
     e: float
 
     def at(self, length: int) -> float:
-        """B(L)"""
+        """Its value at a length in tokens."""
         return self.a * math.exp(-self.b * length) + self.c * math.exp(-self.d * length) + self.e
 
 
-def calibrated_length(
-    confidence: Callable[[int], float],
-    bias: LengthBias,
-    *,
-    start: int = 8,
-    longest: int = 64,
-    patience: int = 4,
-) -> int:
-    """The length at which a model is surest of a hole, beyond what length alone explains.
+# The authors' own for LLaDA, Dream-Coder and DiffuCoder alike.
+PUBLISHED_BIAS: Final = BiasCurve(a=1.00, b=1.77, c=0.56, d=0.06, e=0.24)
 
-    Climbs from `start` to either side, and gives a side up after `patience` lengths in a row that
-    are no better than the best so far.
+
+def probed_length(
+    probe: Callable[[Sequence[int]], Sequence[float]],
+    bias: BiasCurve,
+    *,
+    start: int,
+    most: int,
+) -> int:
+    """Climb from `start` in both directions to the length of the highest calibrated confidence.
 
     Args:
-        confidence: mean probability of the likeliest tokens of an all-masked canvas of so many
-            positions, after one pass. Asked at most once for each length.
+        probe: the mean, over a hole's masks, of the likeliest token's probability in a first
+            step; for several lengths at once. Each is asked for once.
+        start: 1…most, in tokens.
 
     Source: "Diffusion LMs Can Approximate Optimal Infilling Lengths Implicitly"
-    (arXiv:2602.00476), CAL, algorithm 1.
+    (arXiv:2602.00476), CAL, section 4; the bias curve is from its appendix A.
     """
+    up, down = _Direction(start, 1, most), _Direction(start, -1, 1)
+    best = start
+    scores = {start: probe([start])[0] / bias.at(start)}
+    while wanted := [*up.next_lengths(), *down.next_lengths()]:
+        for length, found in zip(wanted, probe(wanted), strict=True):
+            scores[length] = found / bias.at(length)
+        for direction in (up, down):
+            best = direction.climb(scores, best)
+    return best
 
-    def score(length: int) -> float:
-        return confidence(length) / bias.at(length)
 
-    best = (score(start), start)
-    for side in (range(start + 1, longest + 1), range(start - 1, 0, -1)):
-        misses = 0
-        for length in takewhile(lambda _: misses < patience, side):  # noqa: B023
-            found = score(length)
-            misses = 0 if found > best[0] else misses + 1
-            best = max(best, (found, length), key=lambda pair: pair[0])
-    return best[1]
+def lengths_around(best: int, count: int, most: int) -> list[int]:
+    """Up to `count` lengths for drafts, the best one first; 1…most, each once."""
+    spread = [min(max(round(best * factor), 1), most) for factor in _SPREAD]
+    return list(dict.fromkeys(spread))[:count]
+
+
+class _Direction:
+    """One side of the climb."""
+
+    def __init__(self, start: int, step: int, last: int) -> None:
+        self._at = start  # the furthest length that has been looked at
+        self._step = step
+        self._left = abs(last - start)  # lengths there are beyond it
+        self._worse = 0
+
+    def next_lengths(self) -> list[int]:
+        """What has to be known before it is clear whether to go on."""
+        count = min(_PATIENCE - self._worse, self._left)
+        return [self._at + self._step * (i + 1) for i in range(count)]
+
+    def climb(self, scores: dict[int, float], best: int) -> int:
+        """Go through the lengths just probed: the best length so far."""
+        for length in self.next_lengths():
+            better = scores[length] > scores[best]
+            best = length if better else best
+            self._worse = 0 if better else self._worse + 1
+            self._at, self._left = length, self._left - 1
+        return best

@@ -37,7 +37,7 @@ SAMPLING_TEMPERATURE: Final = 0.8  # what the gain of ranked samples was first m
 SHARE_OF_SAMPLES: Final = 0.75  # the last of the sampled drafts are not waited for
 _SEVERAL_LINES: Final = 2  # times the room of a single line
 _EXACT_LENGTHS: Final = (1, 2, 4, 8)  # without empties a canvas's length is the fill's
-_LONGEST: Final = 192  # tokens; what an edge may demand besides still fits into a pass
+LONGEST: Final = 192  # tokens; what an edge may demand besides still fits into a pass
 
 
 def plan_for(request: FillRequest) -> Plan:
@@ -73,4 +73,4 @@ def causal_length(plan: Plan, max_tokens: int, single_line: bool) -> int:
 
 def longest(plan: Plan, max_tokens: int, single_line: bool) -> int:
     """How far a canvas that finds no end may grow, in tokens."""
-    return min(plan.causal_length if single_line and plan.causal_length else _LONGEST, max_tokens)
+    return min(plan.causal_length if single_line and plan.causal_length else LONGEST, max_tokens)

@@ -14,38 +14,31 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Final
 
 import torch
-from torch import Tensor
 
 from midfill_engine.errors import EngineError, ModelError, RequestRejected
 from midfill_engine.model.embedded import EmbeddedModel
-from midfill_engine.model.transformer import Segment
+from midfill_engine.model.full_attention import FullAttentionModel
 from midfill_engine.protocol import Failure, FillResult, FillStats
-from midfill_engine.worker.context import ORIGIN, ContextPool
+from midfill_engine.worker.backend import Backend, backend_for
 from midfill_engine.worker.job import (
     Job,
-    Rows,
+    Pool,
     Scorable,
+    Work,
     commit_step,
     confidence,
-    denoise_rows,
-    in_passes,
     make_result,
-    plan_candidates,
-    score_rows,
     start_job,
     texts_to_score,
 )
-from midfill_engine.worker.score import noisy_channel, token_log_probabilities
 from midfill_engine.worker.turns import Ticket, Turns
 from midfill_engine.worker.window import make_window
 
 MAX_ACTIVE: Final = 16  # jobs in one batch; more wait their turn
 CONTEXT_BYTES: Final = 320 * 1024 * 1024  # eight contexts of the embedded model
-PASS_ROWS: Final = 384  # of several requests in one pass of the denoiser; one alone may have more
 ENCODE_ROWS: Final = 256  # with so many to encode, no more requests are taken in at once
 _LOG: Final = logging.getLogger(__name__)
 
@@ -56,11 +49,6 @@ class _Run:
 
     ticket: Ticket
     job: Job
-
-    @property
-    def rows(self) -> int:
-        """How many rows the next denoising step takes."""
-        return sum(1 + len(candidate.visible_ids) for candidate in self.job.active)
 
     def spent(self, seconds: float, field_name: str) -> None:
         """Book one pass of so many seconds on the job's account."""
@@ -73,7 +61,9 @@ class Scheduler:
     """Runs jobs step by step on the thread that calls `run`."""
 
     def __init__(
-        self, load: Callable[[], EmbeddedModel], clock: Callable[[], float] = time.monotonic
+        self,
+        load: Callable[[], EmbeddedModel | FullAttentionModel],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.clock = clock  # seconds; what tickets' times are told by
         self._load = load
@@ -83,7 +73,8 @@ class Scheduler:
         self._closing = False
         self._runs: list[_Run] = []
         self._turns = Turns()
-        self._pool: ContextPool | None = None
+        self.held = ("", "")  # how the model's weights are held, and where, once it is loaded
+        self._pool: Pool | None = None
         self._step_s = 0.0  # how long the last denoising pass took
         self._score_s = 0.0  # and the last scoring pass
 
@@ -133,13 +124,13 @@ class Scheduler:
             )
             return not self._closing
 
-    def _try_load(self) -> EmbeddedModel | None:
+    def _try_load(self) -> Backend | None:
         """Load the model, or refuse all that wait for it; the next request tries again.
 
         A person waits for the model, not for a deadline: clocks start when it is there.
         """
         try:
-            model = self._load()
+            model = backend_for(self._load())
         except Exception as error:  # noqa: BLE001 - the worker outlives a failed load
             _LOG.error("the model could not be loaded", exc_info=error)
             known = error if isinstance(error, EngineError) else ModelError(f"loading: {error!r}")
@@ -150,7 +141,8 @@ class Scheduler:
                 if not ticket.cancelled:
                     _refuse(ticket, known)
             return None
-        self._pool = ContextPool(model.config, CONTEXT_BYTES)
+        self._pool = model.new_pool(CONTEXT_BYTES)
+        self.held = model.held
         with self._changed:
             for ticket in self._inbox:
                 ticket.received = self.clock()
@@ -162,19 +154,25 @@ class Scheduler:
         for call in wanting:
             call(error)
 
-    def _tick(self, model: EmbeddedModel) -> None:
+    def _tick(self, model: Backend) -> None:
         """One turn: admit and encode arrivals, one denoising step, score and answer."""
         self._drop_cancelled()
         self._finish_ready(model)
         self._admit(model)
         self._refuse_late()
         self._finish_ready(model)
-        rows = {run.ticket: run.rows for run in self._runs}
-        chosen = self._turns.in_pass(rows, PASS_ROWS, self.clock())
-        self._guarded(self._denoise, model, [r for r in self._runs if r.ticket in chosen])
+        self._guarded(self._denoise, model, self._next_pass(model))
         self._finish_ready(model)
 
-    def _finish_ready(self, model: EmbeddedModel) -> None:
+    def _next_pass(self, model: Backend) -> list[_Run]:
+        """Who takes part in the next pass of the denoiser; its rows are booked on their account."""
+        rows = {run.ticket: model.rows(run.job) for run in self._runs}
+        chosen = self._turns.in_pass(rows, model.pass_rows, self.clock())
+        for ticket in chosen:
+            self._turns.book(ticket, rows[ticket])
+        return [run for run in self._runs if run.ticket in chosen]
+
+    def _finish_ready(self, model: Backend) -> None:
         """Answer who is late, then who is done; with each that is scored others may become late."""
         while True:
             late = [run for run in self._runs if run.job.active and self._is_late(run)]
@@ -185,8 +183,8 @@ class Scheduler:
 
     def _guarded(
         self,
-        work: Callable[[EmbeddedModel, Sequence[_Run]], None],
-        model: EmbeddedModel,
+        work: Callable[[Backend, Sequence[_Run]], None],
+        model: Backend,
         runs: Sequence[_Run],
     ) -> None:
         """Do a piece of work; where it fails, so do the requests that it was for."""
@@ -219,10 +217,10 @@ class Scheduler:
             self._inbox.remove(ticket)
         return ticket
 
-    def _admit(self, model: EmbeddedModel) -> None:
+    def _admit(self, model: Backend) -> None:
         """Give arrivals a context each, and encode what their contexts lack in one pass."""
         arrivals: list[_Run] = []
-        work: list[tuple[list[int], Segment]] = []
+        work: list[Work] = []
         started = self.clock()
         while sum(len(ids) for ids, _ in work) < ENCODE_ROWS:
             ticket = self._next_in(arrivals)
@@ -241,7 +239,7 @@ class Scheduler:
             work += missing
         if work:
             try:
-                _encode(model, work)
+                model.encode(work)
             except Exception as error:  # noqa: BLE001 - the worker outlives any one pass
                 self._abort(arrivals, error)
         for run in arrivals:
@@ -250,18 +248,16 @@ class Scheduler:
             run.job.stats = replace(run.job.stats, queue_ms=queue_ms)
             run.spent(self.clock() - began, "encode_ms")
 
-    def _start(
-        self, model: EmbeddedModel, ticket: Ticket
-    ) -> tuple[_Run, list[tuple[list[int], Segment]]]:
+    def _start(self, model: Backend, ticket: Ticket) -> tuple[_Run, list[Work]]:
         request = ticket.request
         assert self._pool is not None
         window = make_window(model.vocabulary, request.prefix, request.prefix_line, request.suffix)
-        candidates = plan_candidates(model.vocabulary, request)
+        candidates = model.plan(request)
         context, reused = self._pool.acquire(window)
         job = start_job(request, window, context, reused, candidates)
         run = _Run(ticket, job)
         self._runs.append(run)
-        return run, context.open(window)
+        return run, model.open(job)
 
     def _refuse_late(self) -> None:
         """Answer those that there was no room for until their deadline: with nothing, in time."""
@@ -273,27 +269,24 @@ class Scheduler:
             if not ticket.cancelled:
                 ticket.reply(_nothing(ticket, 1000 * (self.clock() - ticket.received)))
 
-    def _denoise(self, model: EmbeddedModel, runs: Sequence[_Run]) -> None:
+    def _denoise(self, model: Backend, runs: Sequence[_Run]) -> None:
         """One step for all of them in one pass."""
         if not runs:
             return
         started = self.clock()
-        rows = [denoise_rows(run.job) for run in runs]
-        for run, its in zip(runs, rows, strict=True):
-            self._turns.book(run.ticket, len(its.ids))
-        logits = model.denoiser_logits(_run_rows(model.run_denoiser, rows))
-        for run, part in zip(
-            runs, torch.split(logits, [len(r.outputs) for r in rows]), strict=True
-        ):
-            commit_step(run.job, part, model.vocabulary)
+        for run, logits in zip(runs, model.predict([run.job for run in runs]), strict=True):
+            try:
+                commit_step(run.job, logits, model.vocabulary)
+            except ModelError as error:  # the others' outputs are their own
+                self._abort([run], error)
         self._step_s = self.clock() - started
-        for run in runs:
+        for run in [run for run in runs if run in self._runs]:
             run.spent(self._step_s, "denoise_ms")
             run.job.stats = replace(run.job.stats, steps=run.job.stats.steps + 1)
             if run.ticket.request.want_drafts:
                 run.ticket.reply(run.job.draft_event(model.vocabulary))
 
-    def _finish(self, model: EmbeddedModel, runs: Sequence[_Run]) -> None:
+    def _finish(self, model: Backend, runs: Sequence[_Run]) -> None:
         """Score what the runs have come to, as far as time allows, and answer."""
         for run in runs:
             if run.ticket.cancelled:
@@ -311,7 +304,7 @@ class Scheduler:
             self._release(run)
             run.ticket.reply(result)
 
-    def _score(self, model: EmbeddedModel, run: _Run, items: Sequence[Scorable]) -> list[float]:
+    def _score(self, model: Backend, run: _Run, items: Sequence[Scorable]) -> list[float]:
         """A score for each item; where the deadline leaves no time, its confidence."""
         started = self.clock()
         if len(items) < 2:
@@ -319,7 +312,7 @@ class Scheduler:
         if run.ticket.deadline - started < self._score_s:
             self._score_s /= 2  # an estimate that is never checked must not stand for ever
             return [confidence(item.candidate) for item in items]
-        scores = [s for group in in_passes(items) for s in _score_pass(model, run.job, group)]
+        scores = model.score(run.job, items)
         self._score_s = self.clock() - started
         run.spent(self._score_s, "score_ms")
         return scores
@@ -342,42 +335,13 @@ class Scheduler:
         for run in [r for r in runs if r in self._runs]:
             run.job.context.spoil()
             self._release(run)
-            _refuse(run.ticket, RequestRejected(f"the engine failed: {error!r}"))
+            known = error if isinstance(error, ModelError) else None
+            _refuse(run.ticket, known or RequestRejected(f"the engine failed: {error!r}"))
 
     def _release(self, run: _Run) -> None:
         assert self._pool is not None
         self._runs.remove(run)
         self._pool.release(run.job.context)
-
-
-def _encode(model: EmbeddedModel, work: Sequence[tuple[list[int], Segment]]) -> None:
-    """Run the base over missing context tokens; their keys and values are what is wanted."""
-    ids = [i for part, _ in work for i in part]
-    positions = [s.write - ORIGIN + i for _, s in work for i in range(s.rows)]
-    model.run_base(ids, torch.tensor(positions), [segment for _, segment in work])
-
-
-def _score_pass(model: EmbeddedModel, job: Job, items: Sequence[Scorable]) -> list[float]:
-    """The noisy-channel score of each item, in one pass of the base."""
-    hidden = _run_rows(model.run_base, [score_rows(job, items)])
-    targets = torch.tensor([i for item in items for i in item.scored.ids])
-    chosen = token_log_probabilities(model.base_logits(hidden), targets)
-    parts = torch.split(chosen, [len(item.scored.ids) for item in items])
-    return [noisy_channel(i.scored, part) for i, part in zip(items, parts, strict=True)]
-
-
-def _run_rows(
-    run_pass: Callable[[Sequence[int], Tensor, Sequence[Segment]], Tensor], rows: Sequence[Rows]
-) -> Tensor:
-    """One packed pass over several jobs' rows; the hidden states of the outputs they want."""
-    hidden = run_pass(
-        [i for r in rows for i in r.ids],
-        torch.tensor([p for r in rows for p in r.positions]),
-        [r.segment for r in rows],
-    )
-    starts = accumulate((len(r.ids) for r in rows), initial=0)
-    wanted = [start + i for start, r in zip(starts, rows, strict=False) for i in r.outputs]
-    return hidden[wanted]
 
 
 def _nothing(ticket: Ticket, waited_ms: float) -> FillResult:

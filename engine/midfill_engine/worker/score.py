@@ -59,5 +59,5 @@ def noisy_channel(text: ScoredText, log_probabilities: Tensor) -> float:
 
 def token_log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
     """[N, V] logits and the [N] tokens that came → [N] log probabilities."""
-    chosen = logits.gather(1, ids[:, None])[:, 0]
+    chosen = logits.gather(1, ids.to(logits.device)[:, None])[:, 0]
     return chosen - logits.logsumexp(1)

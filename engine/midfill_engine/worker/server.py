@@ -21,9 +21,10 @@ from typing import Final, TypeVar, cast
 import psutil
 import torch
 
+from midfill_engine.client import WeightChoice
 from midfill_engine.errors import EngineError, ProtocolError, RequestCancelled, RequestRejected
 from midfill_engine.model.embedded import EmbeddedModel
-from midfill_engine.model.linear import WeightFormat, best_format
+from midfill_engine.model.full_attention import FullAttentionModel
 from midfill_engine.protocol import (
     PROTOCOL_VERSION,
     Cancel,
@@ -39,6 +40,7 @@ from midfill_engine.protocol import (
     encode,
     read_message,
 )
+from midfill_engine.worker.loading import load_model
 from midfill_engine.worker.scheduler import Scheduler
 from midfill_engine.worker.turns import Ticket
 
@@ -63,11 +65,10 @@ async def serve(
     no more, and `on_retire` is called before the client is told.
     """
     torch.set_num_threads(_cores())
-    held: WeightFormat = best_format() if weights == "auto" else cast(WeightFormat, weights)
-    scheduler = Scheduler(lambda: _load(model, held))
+    scheduler = Scheduler(lambda: _load(model, cast(WeightChoice, weights)))
     thread = threading.Thread(target=scheduler.run, name="model")
     thread.start()
-    worker = _Worker(scheduler, model, held, build)
+    worker = _Worker(scheduler, model, build)
     server = await asyncio.start_unix_server(worker.handle, sock=listener)
 
     def retire() -> None:
@@ -90,10 +91,8 @@ def _cores() -> int:
     return min(physical, allowed) if allowed else physical
 
 
-def _load(model: str, weights: WeightFormat) -> EmbeddedModel:
-    """A model that has run once: the first pass of a process takes several times as long."""
-    loaded = EmbeddedModel.load(model, weights)
-    loaded.warm_up()
+def _load(model: str, weights: WeightChoice) -> EmbeddedModel | FullAttentionModel:
+    loaded = load_model(model, weights)
     with suppress(AttributeError, OSError):  # glibc keeps what the float copies held otherwise
         ctypes.CDLL(None).malloc_trim(0)
     return loaded
@@ -102,10 +101,9 @@ def _load(model: str, weights: WeightFormat) -> EmbeddedModel:
 class _Worker:
     """What all connections share."""
 
-    def __init__(self, scheduler: Scheduler, model: str, weights: WeightFormat, build: str) -> None:
+    def __init__(self, scheduler: Scheduler, model: str, build: str) -> None:
         self.scheduler = scheduler
         self.model = model
-        self.weights = weights
         self.build = build
         self.retire: Callable[[], None] = lambda: None
         self.clients = 0  # connections, welcome or not
@@ -161,12 +159,13 @@ class _Worker:
             request_id=request_id,
             worker_pid=os.getpid(),
             model=self.model,
-            weights=self.weights,
+            weights=self.scheduler.held[0],
             threads=torch.get_num_threads(),
             rss_bytes=memory.rss,
             cache_bytes=self.scheduler.cache_bytes,
             active=self.scheduler.active,
             clients=self.clients,
+            device=self.scheduler.held[1],
         )
 
 

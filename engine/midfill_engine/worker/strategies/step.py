@@ -49,7 +49,7 @@ class Step:
     @cached_property
     def standing_confidences(self) -> list[float]:
         """Probability of the token that stands at each position; of a mask, 0."""
-        ids = torch.tensor(self.standing)
+        ids = torch.tensor(self.standing, device=self.logits.device)
         chosen = self.log_probabilities.gather(1, ids[:, None])[:, 0].exp().tolist()
         return [0.0 if m else c for m, c in zip(self.masked, chosen, strict=True)]
 
