@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -38,10 +39,12 @@ def test_a_report_says_what_the_log_and_the_adapter_say(
         start = f"| {kind} | {entry['step']} | {entry['hole_tokens']:,} |"
         (row,) = [line for line in text.splitlines() if line.startswith(start)]
         assert f"| {entry['masked']:.3f} | {entry['left_edge']:.3f} |" in row
-    assert "| engine/midfill_engine/worker | 1 | Apache-2.0 | 10 |  |" in text
-    assert "| infill/midfill_infill | 1 | Apache-2.0 | 32 | held out |" in text
     assert "| `learning_rate` | `0.0003` |" in text
     manifest = (config.corpus / "manifest.json").read_bytes()
+    for package in json.loads(manifest)["packages"]:
+        held_out = "held out" if package["validation"] else ""
+        cells = (package["name"], package["version"], package["licence"], package["files"])
+        assert f"| {' | '.join(map(str, cells))} | {held_out} |" in text
     assert (out / "manifest.json").read_bytes() == manifest
     words = set(ElementTree.parse(out / "curve.svg").getroot().itertext())
     assert {"hole tokens learnt from, thousands", "cross-entropy, nats"} <= words

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,6 +35,7 @@ from midfill_engine.worker.job import (
     start_job,
     texts_to_score,
 )
+from midfill_engine.worker.threads import ThreadChooser
 from midfill_engine.worker.turns import Ticket, Turns
 from midfill_engine.worker.window import make_window
 
@@ -64,8 +66,10 @@ class Scheduler:
         self,
         load: Callable[[], EmbeddedModel | FullAttentionModel],
         clock: Callable[[], float] = time.monotonic,
+        threads: ThreadChooser | None = None,
     ) -> None:
         self.clock = clock  # seconds; what tickets' times are told by
+        self._threads = threads
         self._load = load
         self._changed = threading.Condition()
         self._inbox: list[Ticket] = []
@@ -274,7 +278,10 @@ class Scheduler:
         if not runs:
             return
         started = self.clock()
-        for run, logits in zip(runs, model.predict([run.job for run in runs]), strict=True):
+        jobs = [run.job for run in runs]
+        with self._threads.measured(sum(map(model.rows, jobs))) if self._threads else nullcontext():
+            outputs = model.predict(jobs)
+        for run, logits in zip(runs, outputs, strict=True):
             try:
                 commit_step(run.job, logits, model.vocabulary)
             except ModelError as error:  # the others' outputs are their own

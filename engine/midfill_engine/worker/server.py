@@ -42,6 +42,7 @@ from midfill_engine.protocol import (
 )
 from midfill_engine.worker.loading import load_model
 from midfill_engine.worker.scheduler import Scheduler
+from midfill_engine.worker.threads import ThreadChooser
 from midfill_engine.worker.turns import Ticket
 
 LINGER_S: Final = 2.0  # how long the worker waits for another client after the last one
@@ -64,11 +65,11 @@ async def serve(
     A client of another build than `build` has the worker retire, if no other needs it: it listens
     no more, and `on_retire` is called before the client is told.
     """
-    torch.set_num_threads(_cores())
-    scheduler = Scheduler(lambda: _load(model, cast(WeightChoice, weights)))
+    threads = ThreadChooser(_cores(), torch.set_num_threads)
+    scheduler = Scheduler(lambda: _load(model, cast(WeightChoice, weights)), threads=threads)
     thread = threading.Thread(target=scheduler.run, name="model")
     thread.start()
-    worker = _Worker(scheduler, model, build)
+    worker = _Worker(scheduler, threads, model, build)
     server = await asyncio.start_unix_server(worker.handle, sock=listener)
 
     def retire() -> None:
@@ -101,8 +102,11 @@ def _load(model: str, weights: WeightChoice) -> EmbeddedModel | FullAttentionMod
 class _Worker:
     """What all connections share."""
 
-    def __init__(self, scheduler: Scheduler, model: str, build: str) -> None:
+    def __init__(
+        self, scheduler: Scheduler, threads: ThreadChooser, model: str, build: str
+    ) -> None:
         self.scheduler = scheduler
+        self.threads = threads
         self.model = model
         self.build = build
         self.retire: Callable[[], None] = lambda: None
@@ -160,7 +164,7 @@ class _Worker:
             worker_pid=os.getpid(),
             model=self.model,
             weights=self.scheduler.held[0],
-            threads=torch.get_num_threads(),
+            threads=self.threads.threads,
             rss_bytes=memory.rss,
             cache_bytes=self.scheduler.cache_bytes,
             active=self.scheduler.active,
