@@ -2,9 +2,10 @@
 
 Owns the order of work and the clock. Requests come in from other threads as tickets; each is
 answered exactly once through its `reply`, unless it was cancelled before. Whose turn it is among
-them is `turns`' concern. A tick takes in what has come, which costs one pass of the base at most,
-and runs one pass of the denoiser; before and after each pass whoever is late is answered with what
-there is, so a deadline is kept to within one pass.
+them is `turns`' concern, and what a pass does `backend`'s. A tick takes in what has come, which
+costs one pass of the base at most, or the probes of a few requests' lengths, and runs one pass of
+the denoiser; before and after each pass whoever is late is answered with what there is, so a
+deadline is kept to within one pass.
 """
 
 from __future__ import annotations
