@@ -39,6 +39,7 @@ class Place:
 
     indent_unit: str  # one level of the file's indentation: "\t" or some spaces
     indent_steps: frozenset[int]  # columns by which lines near the hole are deeper than their owner
+    lead: str  # blanks that a fill on an empty line begins with
     base_width: int  # columns by which the statement that owns the hole is indented
     floor_width: int | None  # a line with less indentation ends a fill of several lines
     brackets: tuple[OpenBracket, ...]  # outermost first

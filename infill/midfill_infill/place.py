@@ -16,6 +16,7 @@ from midfill_infill.blocks import opener_before, statement_start
 from midfill_infill.brackets import PAIRS, Bracket, BracketStack
 from midfill_infill.canvas import Hole, OpenBracket, Place
 from midfill_infill.languages.language import Language
+from midfill_infill.lead import lead_of
 from midfill_infill.lexing import Lexed, Span, code_brackets, end_mark, lex
 from midfill_infill.lines import indent_of, line_end, line_start, next_line, width_of
 
@@ -44,6 +45,7 @@ def place_of(text: str, hole: Hole, language: Language | None) -> Place:
     return Place(
         indent_unit=unit,
         indent_steps=steps,
+        lead=lead_of(text, hole, lexed, language),
         base_width=base,
         floor_width=floor,
         brackets=() if inside else tuple(_open_brackets(text, hole, lexed, language)),

@@ -43,7 +43,7 @@ def request_for(
         prefix=canvas.prefix,
         prefix_line=canvas.prefix_line,
         suffix=canvas.suffix,
-        heal_left=canvas.heal_left,
+        heal_left=canvas.heal_left + canvas.place.lead,
         heal_right=canvas.heal_right,
         single_line=canvas.single_line,
         quality=effort.quality,

@@ -1,0 +1,66 @@
+"""The indentation of a line that is still empty, where the lines around it leave no choice.
+
+Owns that judgement. A cursor that stands behind blanks has its indentation from the person; this
+is for one at the start of an empty line. Knows nothing of what is done with the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from midfill_infill.blocks import opener_before, statement_start
+from midfill_infill.canvas import Hole
+from midfill_infill.languages.language import Language
+from midfill_infill.lexing import Lexed
+from midfill_infill.lines import indent_of, line_end, line_start, width_of
+
+_REACH: Final = 8_192
+
+
+def lead_of(text: str, hole: Hole, lexed: Lexed, language: Language | None) -> str:
+    """The blanks a fill begins with; "" where there are none, or where several depths are likely.
+
+    `lexed` is of the text up to the hole.
+    """
+    cursor = hole.start
+    if language is None or lexed.inside or hole.kind != "line_rest":
+        return ""
+    if line_start(text, cursor, max(0, cursor - _REACH)) != cursor:
+        return ""
+    if line_end(text, cursor, min(len(text), cursor + _REACH)) != cursor:
+        return ""
+    if lexed.open_brackets and lexed.open_brackets[-1][1] != "{":
+        return ""
+    above, below = _above(text, lexed), _below(text, cursor)
+    if above is None or below is None:
+        return ""
+    if opener := opener_before(text, lexed, language):
+        return below if width_of(below) > opener.base_width else ""
+    closes = text.startswith(("}", ")", "]"), _content(text, cursor))
+    return above if closes or width_of(above) <= width_of(below) else ""
+
+
+def _above(text: str, lexed: Lexed) -> str | None:
+    """The indentation of the last statement before the cursor."""
+    lowest = max(0, lexed.stop - _REACH)
+    code = text[lowest : lexed.stop].rstrip()
+    if not code:
+        return None
+    end = lowest + len(code)
+    span = next((span for span in reversed(lexed.spans) if span.start < end), None)
+    if span and span.end >= end:  # a string of several lines, perhaps
+        end = span.start
+    return indent_of(text[statement_start(text, end, lexed) : end + 1])
+
+
+def _below(text: str, cursor: int) -> str | None:
+    """The indentation of the next line that holds something."""
+    start = _content(text, cursor)
+    if start == min(len(text), cursor + _REACH):
+        return None
+    return indent_of(text[line_start(text, start, cursor) : start + 1])
+
+
+def _content(text: str, cursor: int) -> int:
+    rest = text[cursor : cursor + _REACH]
+    return cursor + len(rest) - len(rest.lstrip())

@@ -1,0 +1,54 @@
+"""The indentation of a line that is still empty: the cursor is at the mark."""
+
+from __future__ import annotations
+
+import pytest
+
+from midfill_infill import build_canvas, hole_at
+
+MARK = "‸"
+
+SURE = {
+    "between equals": ("python", "def f():\n    a = 1\n‸\n    return a\n", "    "),
+    "below a head whose body is there": ("python", "if a:\n‸\n        b()\n", "        "),
+    "below a docstring": ("python", 'def f():\n    """Says."""\n\n‸\n    return 1\n', "    "),
+    "above a deeper line, it must open a block": (
+        *("python", "def f():\n    a = 1\n‸\n        return a\n", "    "),
+    ),
+    "below a call of several lines": ("python", "def f():\n    g(\n  1\n)\n‸\n    h()\n", "    "),
+    "below a string of several lines": (
+        *("python", 'def f():\n    a = """b\nc"""\n‸\n    return a\n', "    "),
+    ),
+    "with blank lines around": ("python", "class A:\n\n    a = 1\n\n‸\n\n    b = 2\n", "    "),
+    "above a brace": ("go", "func f() {\n\ta := 1\n‸\n}\n", "\t"),
+    "between braces' lines": ("java", "class A {\n  int a;\n‸\n  int b;\n}\n", "  "),
+}
+UNSURE = {
+    "at the end of a block it may go on or end": ("python", "if a:\n    b()\n‸\nc()\n"),
+    "at the end of the file": ("python", "def f():\n    a = 1\n‸\n"),
+    "at the file's start": ("python", "‸\n    a\n"),
+    "within brackets": ("python", "f(\n    a,\n‸\n    b,\n)\n"),
+    "in a string": ("python", 'a = """\n    b\n‸\n    c\n"""\n'),
+    "where a person has indented": ("python", "def f():\n    a = 1\n  ‸\n    return a\n"),
+    "where blanks stand behind": ("python", "def f():\n    a = 1\n‸  \n    return a\n"),
+    "where no line is indented": ("python", "a = 1\n‸\nb = 2\n"),
+    "in a language that is not known": ("cobol", "a\n    b\n‸\n    c\n"),
+}
+
+
+def _lead(language: str, marked: str) -> str | None:
+    cursor = marked.index(MARK)
+    text = marked.replace(MARK, "")
+    hole = hole_at(text, cursor, language)
+    return build_canvas(text, hole, language).place.lead if hole else None
+
+
+@pytest.mark.parametrize(("language", "marked", "lead"), SURE.values(), ids=SURE)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_sure(language: str, marked: str, lead: str, newline: str) -> None:
+    assert _lead(language, marked.replace("\n", newline)) == lead
+
+
+@pytest.mark.parametrize(("language", "marked"), UNSURE.values(), ids=UNSURE)
+def test_unsure(language: str, marked: str) -> None:
+    assert _lead(language, marked) == ""
