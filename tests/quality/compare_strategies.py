@@ -7,6 +7,7 @@ Run by `make strategies`.
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,15 +16,17 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from support.filler import Filler, filler_for
-from support.humaneval import Hole, load_holes, passes
 from support.jobs import request_for
+from support.schedulers import Running, running
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.linear import best_format
 from midfill_engine.protocol import QUALITIES, FillRequest, FillResult
 from midfill_engine.worker.plan import PLANS, Plan
 from midfill_engine.worker.strategies import STRATEGIES
+from midfill_lsp.evaluation.humaneval import load_problems
+from midfill_lsp.evaluation.problems import Problem
+from midfill_lsp.evaluation.sandbox import runs_through
 
 _DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "strategies.md"
 _TABLE: Final = "<!-- the table below is written by `make strategies` -->"
@@ -59,12 +62,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--holes", type=int, default=60, help="how many, up to 411")
     parser.add_argument("--print", action="store_true", help="print the table, write nothing")
     arguments = parser.parse_args(argv)
-    holes = load_holes(arguments.holes)
+    holes = random.Random(0).sample(load_problems(), arguments.holes)
     model = EmbeddedModel.load("embedded", best_format())
     rows = []
-    with filler_for(model) as filler:
+    with running(lambda: model) as run:
         for variant in variants():
-            rows.append(row(variant, holes, filler))
+            rows.append(row(variant, holes, run))
             sys.stderr.write(rows[-1] + "\n")
     day = f"{datetime.now(UTC):%Y-%m-%d}"
     table = f"{len(holes)} holes, {day}\n\n" + "\n".join([_HEAD, *rows]) + "\n"
@@ -75,19 +78,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         _DOCUMENT.write_text(f"{before}{_TABLE}\n\n{table}", "utf-8")
 
 
-def row(variant: Variant, holes: Sequence[Hole], filler: Filler) -> str:
+def row(variant: Variant, holes: Sequence[Problem], run: Running) -> str:
     """One variant on all holes."""
     kept = PLANS["balanced"]
     PLANS["balanced"] = variant.plan
     try:
-        answers = [filler.fill(_request(hole, variant.strategy)) for hole in holes]
+        answers = [run.fill(_request(hole, variant.strategy)) for hole in holes]
     finally:
         PLANS["balanced"] = kept
     pairs = list(zip(holes, answers, strict=True))
     counts = (
-        sum(_first(answer) == hole.line for hole, answer in pairs),
-        sum(passes(hole, _first(answer)) for hole, answer in pairs),
-        sum(any(passes(hole, line) for line in _lines(answer)) for hole, answer in pairs),
+        sum(_first(answer) == hole.expected for hole, answer in pairs),
+        sum(_passes(hole, _first(answer)) for hole, answer in pairs),
+        sum(any(_passes(hole, line) for line in _lines(answer)) for hole, answer in pairs),
     )
     shares = " | ".join(f"{100 * count / len(holes):.0f} %" for count in counts)
     stats = [answer.stats for answer in answers]
@@ -99,9 +102,14 @@ def row(variant: Variant, holes: Sequence[Hole], filler: Filler) -> str:
     )
 
 
-def _request(hole: Hole, strategy: str | None) -> FillRequest:
-    asked = request_for(hole.before, hole.after, heal_left="\n", quality="balanced", max_tokens=48)
+def _request(hole: Problem, strategy: str | None) -> FillRequest:
+    before, after = hole.text[: hole.cursor].removesuffix("\n"), hole.text[hole.cursor :]
+    asked = request_for(before, after, heal_left="\n", quality="balanced", max_tokens=48)
     return replace(asked, strategy=strategy)
+
+
+def _passes(hole: Problem, line: str) -> bool:
+    return runs_through(hole.filled(line) + (hole.test or ""))
 
 
 def _first(answer: FillResult) -> str:
