@@ -7,7 +7,6 @@ pickle files, which are code, are refused.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -16,8 +15,14 @@ from typing import Any, Final
 
 from midfill_engine.errors import ModelCorrupt, ModelMissing, ModelUnsupported
 from midfill_engine.families import Family, family_of
-from midfill_engine.model_files import CONFIG, PROJECTIONS
-from midfill_engine.tensor_file import TensorFile, open_tensor_file
+from midfill_engine.model_files import (
+    CONFIG,
+    PROJECTIONS,
+    WEIGHTS,
+    open_checked,
+    read_json_object,
+)
+from midfill_engine.tensor_file import TensorFile
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 TOKENIZER_FILES: Final = (("tokenizer.json",), ("vocab.json", "merges.txt"))
@@ -66,7 +71,7 @@ class Checkpoint:
 
 def is_checkpoint(directory: Path) -> bool:
     """Whether `directory` is to be read as a checkpoint rather than as a model of our format."""
-    return directory.is_dir() and not (directory / "base.safetensors").exists()
+    return directory.is_dir() and not (directory / WEIGHTS).exists()
 
 
 def read_checkpoint(directory: Path) -> Checkpoint:
@@ -79,7 +84,7 @@ def read_checkpoint(directory: Path) -> Checkpoint:
     """
     if not directory.is_dir():
         raise ModelMissing(f"{directory} is not a directory")
-    raw = _read_json(directory / CONFIG)
+    raw = read_json_object(directory / CONFIG)
     family = family_of(directory / CONFIG, raw)
     config = _config(directory, family, raw)
     _check_tokenizer_files(directory)
@@ -106,19 +111,19 @@ def weight_files(directory: Path) -> list[TensorFile]:
         ModelUnsupported: there are weights, but only as pickle.
     """
     if (directory / INDEX).is_file():
-        index = _read_json(directory / INDEX).get("weight_map")
+        index = read_json_object(directory / INDEX).get("weight_map")
         if not isinstance(index, dict) or not index:
             raise ModelCorrupt(f"{directory / INDEX}: weight_map is missing or malformed")
         names = sorted({str(name) for name in index.values()})
         if any(Path(name).name != name for name in names):
             raise ModelCorrupt(f"{directory / INDEX}: a shard lies outside the directory")
-        files = {name: _open(directory / name) for name in names}
+        files = {name: open_checked(directory / name) for name in names}
         for tensor, name in index.items():
             if tensor not in files[name].entries:
                 raise ModelCorrupt(f"{directory / name}: {tensor} is missing")
         return list(files.values())
     if (directory / SINGLE).is_file():
-        return [_open(directory / SINGLE)]
+        return [open_checked(directory / SINGLE)]
     pickles = sorted(path.name for pattern in _PICKLES for path in directory.glob(pattern))
     if pickles:
         raise ModelUnsupported(
@@ -275,26 +280,5 @@ def _heads(config: Mapping[str, Any]) -> tuple[tuple[int, int], int]:
     return (heads, config["num_key_value_heads"]), config["hidden_size"] // heads
 
 
-def _open(path: Path) -> TensorFile:
-    try:
-        return open_tensor_file(path)
-    except FileNotFoundError as error:
-        raise ModelMissing(f"{path} is not there") from error
-    except OSError as error:
-        raise ModelCorrupt(f"{path} cannot be read: {error.strerror}") from error
-
-
 def _optional_json(path: Path) -> dict[str, Any]:
-    return _read_json(path) if path.is_file() else {}
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        raw = json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise ModelMissing(f"{path} is not there") from error
-    except (OSError, ValueError) as error:
-        raise ModelCorrupt(f"{path} cannot be read: {error}") from error
-    if not isinstance(raw, dict):
-        raise ModelCorrupt(f"{path} is not a JSON object")
-    return raw
+    return read_json_object(path) if path.is_file() else {}

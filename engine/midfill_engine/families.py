@@ -139,6 +139,6 @@ def family_of(path: Path, raw: Mapping[str, Any]) -> Family:
                 raise ModelUnsupported(f"{path}: {kind}, which is not supported yet ({shown})")
     family = _BY_MODEL_TYPE.get(model_type.lower())
     if family is None:
-        known = ", ".join(repr(name) for name in ("Dream", "qwen2", "llada"))
+        known = ", ".join(map(repr, _BY_MODEL_TYPE))
         raise ModelUnsupported(f"{path}: unknown architecture ({shown}); known types are {known}")
     return family

@@ -104,17 +104,28 @@ def open_checked(path: Path) -> TensorFile:
         raise ModelCorrupt(f"{path} cannot be read: {error.strerror}") from error
 
 
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of a model.
+
+    Raises:
+        ModelMissing, ModelCorrupt: it is not there; it cannot be read, or is no JSON object.
+    """
+    try:
+        raw = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ModelMissing(f"{path} is not there") from error
+    except (OSError, ValueError) as error:
+        raise ModelCorrupt(f"{path} cannot be read: {error}") from error
+    if not isinstance(raw, dict):
+        raise ModelCorrupt(f"{path} is not a JSON object")
+    return raw
+
+
 def _read_json(directory: Path) -> dict[str, Any]:
     for name in (CONFIG, TOKENIZER, WEIGHTS):
         if not (directory / name).is_file():
             raise ModelMissing(f"there is no model in {directory}: {name} is not there")
-    try:
-        raw = json.loads((directory / CONFIG).read_bytes())
-    except (OSError, ValueError) as error:
-        raise ModelCorrupt(f"{directory / CONFIG} cannot be read: {error}") from error
-    if not isinstance(raw, dict):
-        raise ModelCorrupt(f"{directory / CONFIG} is not a JSON object")
-    return raw
+    return read_json_object(directory / CONFIG)
 
 
 def _config(directory: Path, raw: Mapping[str, Any]) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""Where things of ours lie on this machine: the model cache and the worker's runtime directory.
+"""Where things of ours lie on this machine: the cache and the worker's runtime directory.
 
 Owns names of directories, creates none on import. Knows nothing of what is put there.
 """
@@ -17,7 +17,7 @@ PROBLEMS: Final = Path(__file__).parent / "problems" / "humaneval_single_line.js
 
 
 def cache_dir() -> Path:
-    """The directory of fetched models: `$MIDFILL_CACHE_DIR`, else the platform's user cache."""
+    """What is stored for the user: `$MIDFILL_CACHE_DIR`, else the platform's user cache."""
     chosen = os.environ.get("MIDFILL_CACHE_DIR")
     return Path(chosen or platformdirs.user_cache_dir("midfill", False)).absolute()
 
@@ -36,6 +36,11 @@ def runtime_dir() -> Path:
 def log_dir() -> Path:
     """The directory of the worker's logs, beside the cache so that a reboot does not take it."""
     return cache_dir() / "logs"
+
+
+def packages_dir() -> Path:
+    """The directory of the packages that `midfill eval` cuts holes into."""
+    return cache_dir() / "packages"
 
 
 def absolute_model(model: str) -> str:

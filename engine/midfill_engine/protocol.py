@@ -69,9 +69,7 @@ class FillRequest:
     max_tokens: int  # upper bound of a fill's length
     want_drafts: bool
     interactive: bool  # goes before requests that nobody is waiting for
-    strategy: str | None = (
-        None  # which masked positions a step commits; None: as the quality has it
-    )
+    strategy: str | None = None  # the rule by which a step decides masks; None: the quality's
 
 
 @dataclass(frozen=True, slots=True)

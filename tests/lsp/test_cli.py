@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from midfill_engine import protocol
 from midfill_engine.errors import FetchError
 from midfill_engine.fetch import Fetched
-from midfill_lsp.cli import SUBCOMMANDS, main, parser
+from midfill_lsp.cli import SUBCOMMANDS, arguments, main, parser
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode, code_for
 from midfill_lsp.version import VERSION
 
@@ -126,3 +127,7 @@ def test_the_script_in_a_workspace_with_modules_of_our_names(tmp_path: Path) -> 
     done = subprocess.run(command, cwd=tmp_path, capture_output=True)
     assert done.returncode == ExitCode.INPUT
     assert done.stderr == b"midfill: a.py: not UTF-8: byte 0xff at offset 0\n"
+
+
+def test_the_commands_know_every_quality() -> None:
+    assert arguments.QUALITIES == protocol.QUALITIES

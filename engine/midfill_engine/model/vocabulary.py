@@ -30,7 +30,7 @@ class Vocabulary:
 
     A tokenizer in which they mean something else is taken with its ids in another order:
     `order[i]` is the tokenizer's id of our token i. `expand` and `delete` are tokens of ours that
-    move a canvas's length, where a model has them (see `worker.length`).
+    move a canvas's length, where a model has them (see `worker.length_moves`).
     """
 
     def __init__(

@@ -26,7 +26,6 @@ def training_sums(windows: Sequence[Window], losses: Losses, causal_weight: floa
         "causal": _mean(rows, weights * causal),
         "left_edge": _mean(rows, ~causal & edge & token),
         "hole_tokens": (float((weights == 1).sum()), 1.0),
-        "rows": (float(len(rows)), 1.0),
         "weight": (float((weights * np.where(causal, causal_weight, 1)).sum()), 1.0),
     }
 

@@ -2,7 +2,7 @@
 
 A canvas with *empty* tokens needs neither to be shorter than it began: they trail. It grows where
 it is full without an end. A length is chosen for models that see both sides of a canvas and cannot
-change it on their way. What models do that can is `length_moves`'.
+change it on their way. How a canvas's length is changed is `length_moves`' concern.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a canvas becomes longer or shorter on its way.
+"""Making a canvas longer or shorter once it is there.
 
-Owns the two moves of models that were trained to choose a hole's length: a token *expand* becomes
-two masks, a token *delete* goes.
+Owns the two moves of models that were trained to choose a hole's length (a token *expand* becomes
+two masks, a token *delete* goes), and giving a draft the length that `length` has chosen.
 
 Source: Wu et al. 2026, "DreamOn" (arXiv 2602.01326), and its published decoding loop.
 """

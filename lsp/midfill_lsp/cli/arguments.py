@@ -5,12 +5,20 @@ Imports nothing heavy before a value is parsed: every command starts by building
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from midfill_lsp.cli.places import Place
 
+QUALITIES: Final = ("fast", "balanced", "best")  # as the protocol has them, whose import is slow
 T = TypeVar("T")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The option that says which model is meant."""
+    parser.add_argument(
+        "--model", default="embedded", metavar="M", help="a fetched model's name, or a directory"
+    )
 
 
 def one_place(text: str) -> "Place":

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from midfill_lsp.cli.arguments import positive
+from midfill_lsp.cli.arguments import add_model, positive
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
         metavar="N",
         help=f"how long each number of clients asks; default: {_SECONDS}",
     )
-    sub.add_argument(
-        "--model", default="embedded", metavar="M", help="a fetched model's name, or a directory"
-    )
+    add_model(sub)
     sub.add_argument("--json", action="store_true", help="print the figures as JSON")
     sub.set_defaults(run=run)
 

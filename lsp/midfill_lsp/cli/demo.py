@@ -9,7 +9,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from midfill_lsp.cli.arguments import place_range
+from midfill_lsp.cli.arguments import add_model, place_range
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
         metavar="L:C-L:C",
         help="a hole, as for `midfill fill`; may be given again; goes with --file",
     )
-    sub.add_argument(
-        "--model", default="embedded", metavar="M", help="a fetched model's name, or a directory"
-    )
+    add_model(sub)
     sub.set_defaults(run=run, usage_error=sub.error)
 
 

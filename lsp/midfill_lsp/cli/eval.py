@@ -5,7 +5,6 @@ Owns the subcommand's arguments and what is printed. What is measured is `evalua
 
 import argparse
 import asyncio
-import hashlib
 import os
 import shlex
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from midfill_lsp.cli.arguments import positive
+from midfill_lsp.cli.arguments import QUALITIES, add_model, positive
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from midfill_lsp.evaluation.problems import Problem
     from midfill_lsp.evaluation.tables import Table
 
-_QUALITIES: Final = ("fast", "balanced", "best")
 _HOLES: Final = 200
 _WIDTH: Final = 200  # where there is no terminal
 _DESCRIPTION: Final = """\
@@ -61,7 +59,7 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
         type=_qualities,
         default=("balanced",),
         metavar="Q,Q",
-        help="of fast, balanced, best; default: balanced",
+        help=f"of {', '.join(QUALITIES)}; default: balanced",
     )
     sub.add_argument(
         "--seed",
@@ -86,21 +84,19 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
         metavar="DIR",
         help="the held-out packages; what is missing is downloaded; default: in the user's cache",
     )
-    sub.add_argument(
-        "--model", default="embedded", metavar="M", help="a fetched model's name, or a directory"
-    )
+    add_model(sub)
     sub.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print the tables, and write what is to be written."""
-    from midfill_engine.paths import cache_dir
+    from midfill_engine.paths import packages_dir
     from midfill_lsp.cli.progress_bar import progress_bar
     from midfill_lsp.evaluation import page, running
     from midfill_lsp.evaluation.tables import tables
 
     size = running.ALL if arguments.all else running.Size.of(arguments.holes)
-    archives = arguments.archives or cache_dir() / "packages"
+    archives = arguments.archives or packages_dir()
     chosen = running.choose(size, arguments.seed, archives, _say)
     for reason in chosen.left_out:
         _say(f"left out: {reason}")
@@ -155,12 +151,13 @@ def _fit(arguments: argparse.Namespace, problems: "list[Problem]") -> int:
 def _qualities(text: str) -> "tuple[Quality, ...]":
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
-        if name not in _QUALITIES:
-            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(_QUALITIES)}")
+        if name not in QUALITIES:
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(QUALITIES)}")
     return names  # type: ignore[return-value]
 
 
 def _about(arguments: argparse.Namespace, left_out: tuple[str, ...]) -> "About":
+    from midfill_engine.adapter_file import read_info
     from midfill_engine.paths import adapter_path
     from midfill_lsp.evaluation.page import About
     from midfill_lsp.evaluation.sandbox import in_force
@@ -171,8 +168,7 @@ def _about(arguments: argparse.Namespace, left_out: tuple[str, ...]) -> "About":
     command = f"midfill eval {size} --quality {quality} --seed {arguments.seed}"
     if arguments.model != "embedded":
         command += f" --model {shlex.quote(arguments.model)}"
-    with adapter_path(arguments.model).open("rb") as file:
-        adapter = hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    adapter = read_info(adapter_path(arguments.model)).sha256[:12]
     cores = f"{os.cpu_count()} cores"
     return About(command, VERSION, arguments.model, adapter, cores, in_force(), left_out)
 

@@ -8,7 +8,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from midfill_lsp.cli.arguments import one_place, place_range, positive
+from midfill_lsp.cli.arguments import QUALITIES, add_model, one_place, place_range, positive
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from midfill_infill import Hole
     from midfill_lsp.cli.source import Source
 
-_QUALITIES: Final = ("fast", "balanced", "best")
 _DEADLINE_MS: Final = 10_000
 _MAX_TOKENS: Final = 192
 _DESCRIPTION: Final = """\
@@ -46,7 +45,7 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
     show.add_argument("--diff", action="store_true", help="print a unified diff instead")
     show.add_argument("--write", action="store_true", help="change FILE instead; not with -")
     show.add_argument("--json", action="store_true", help="print all there is to know as JSON")
-    sub.add_argument("--quality", choices=_QUALITIES, default="balanced", help="default: balanced")
+    sub.add_argument("--quality", choices=QUALITIES, default="balanced", help="default: balanced")
     sub.add_argument(
         "--strategy",
         metavar="NAME",
@@ -59,9 +58,7 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
         metavar="N",
         help=f"then take the best draft so far; default: {_DEADLINE_MS}",
     )
-    sub.add_argument(
-        "--model", default="embedded", metavar="M", help="a fetched model's name, or a directory"
-    )
+    add_model(sub)
     sub.add_argument(
         "--language", metavar="ID", help="an LSP language id; default: by the file's name"
     )

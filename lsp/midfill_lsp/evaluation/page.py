@@ -44,7 +44,7 @@ class About:
     command: str
     version: str
     model: str
-    adapter: str  # the beginning of its sha256
+    adapter: str  # the beginning of its sha256, as `midfill model check` has it
     machine: str
     sandbox: str
     left_out: Sequence[str]

@@ -18,7 +18,7 @@ from midfill_engine.worker.strategies.confidence import (
 )
 from midfill_engine.worker.strategies.order import left_to_right
 from midfill_engine.worker.strategies.revision import path_planning, token_editing
-from midfill_engine.worker.strategies.stability import kl_stability
+from midfill_engine.worker.strategies.stability import LOOKBACK, kl_stability
 from midfill_engine.worker.strategies.step import Moves, Step
 from midfill_engine.worker.strategies.uncertainty import entropy, entropy_bound, topk_margin
 
@@ -50,7 +50,7 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     "margin": Strategy(topk_margin, 1),
     "entropy": Strategy(entropy, 1),
     "entropy-bound": Strategy(entropy_bound, 0.1),
-    "kl-stability": Strategy(kl_stability, 0.9, lookback=2),
+    "kl-stability": Strategy(kl_stability, 0.9, lookback=LOOKBACK),
     "path-planning": Strategy(path_planning, 1.0, revises=True),
     "token-editing": Strategy(token_editing, 0.9, revises=True, post_edits=4),
 }

@@ -10,7 +10,7 @@ from torch import Tensor
 from midfill_engine.worker.strategies.step import Moves, Step, surest
 
 _LARGEST_KL: Final = 0.01  # nats, as published
-_LOOKBACK: Final = 2
+LOOKBACK: Final = 2  # earlier distributions that are compared
 
 
 def kl_stability(step: Step, level: float) -> Moves:
@@ -27,9 +27,9 @@ def kl_stability(step: Step, level: float) -> Moves:
 
 
 def _rests(step: Step, position: int) -> bool:
-    if not step.history or len(step.history[position]) < _LOOKBACK:
+    if not step.history or len(step.history[position]) < LOOKBACK:
         return False
-    distributions = [step.log_probabilities[position], *step.history[position][:_LOOKBACK]]
+    distributions = [step.log_probabilities[position], *step.history[position][:LOOKBACK]]
     return all(_divergence(now, before) < _LARGEST_KL for now, before in pairwise(distributions))
 
 
