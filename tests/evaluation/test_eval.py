@@ -101,3 +101,14 @@ def test_a_fit_needs_fills_that_are_right_and_wrong(
     assert main([*command, "--quality", "fast"]) == ExitCode.INPUT
     assert "fast: too few holes" in capsys.readouterr().err
     assert not list(model.glob("*.calibration.json"))
+
+
+@pytest.mark.parametrize("option", ["--out", "--page"])
+def test_a_fit_has_nothing_to_write(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", "--fit-calibration", option, str(tmp_path / "out")])
+    assert ended.value.code == ExitCode.USAGE
+    assert "--fit-calibration" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -85,7 +85,7 @@ def add(subparsers: "argparse._SubParsersAction[Any]") -> None:
         help="the held-out packages; what is missing is downloaded; default: in the user's cache",
     )
     add_model(sub)
-    sub.set_defaults(run=run)
+    sub.set_defaults(run=run, usage_error=sub.error)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -95,6 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
     from midfill_lsp.evaluation import page, running
     from midfill_lsp.evaluation.tables import tables
 
+    if arguments.fit_calibration and (arguments.out or arguments.page):
+        arguments.usage_error("--fit-calibration measures nothing that --out or --page could write")
     size = running.ALL if arguments.all else running.Size.of(arguments.holes)
     archives = arguments.archives or packages_dir()
     chosen = running.choose(size, arguments.seed, archives, _say)
