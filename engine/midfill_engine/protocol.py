@@ -54,7 +54,8 @@ class FillRequest:
 
     `prefix` and `suffix` are the text around the hole, with "\\n" line ends. Text that was taken
     back into the hole because a token may straddle its edge is *not* in them but in `heal_left`
-    and `heal_right`: a fill starts with the one and ends with the other.
+    and `heal_right`: a fill starts with the one and ends with the other. On an empty line
+    `heal_left` is the indentation that the lines around it demand, if they leave no choice.
     """
 
     request_id: int

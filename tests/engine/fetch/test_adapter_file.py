@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from support.refusals import check_refused
 
 from midfill_engine.adapter_file import (
     adapter_shapes,
@@ -48,15 +48,6 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "adapter"
     write_adapter(path, adapter(4), CONFIG, {"name": "a test's"})
     return path
-
-
-def check_refused(call: Callable[[], object], kind: type[ModelError], *words: str) -> None:
-    with pytest.raises(kind) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message
 
 
 @pytest.mark.parametrize("rank", [1, 4, 32])

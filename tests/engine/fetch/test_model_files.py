@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from support.refusals import check_refused
 
 from midfill_engine.convert import convert_gguf
 from midfill_engine.errors import ModelCorrupt, ModelError, ModelMissing, ModelUnsupported
@@ -34,15 +34,6 @@ def plain_model(sample, model: Path) -> Path:
     (model / "config.json").write_text(json.dumps(raw))
     save_file(sample.weights, model / "base.safetensors")
     return model
-
-
-def check_refused(call: Callable[[], object], kind: type[ModelError], *words: str) -> None:
-    with pytest.raises(kind) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in words:
-        assert word in message
 
 
 def test_a_plain_model_is_read_too(sample, plain_model: Path) -> None:
