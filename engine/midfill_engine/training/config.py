@@ -68,7 +68,7 @@ class TrainConfig:
     steps: int = 1_000_000
     seconds: float | None = None  # from the first step on; whichever of the two is over first
 
-    # For comparisons. The worker runs adapters trained with these as they stand here.
+    # For comparisons: the worker is made for adapters trained with the defaults.
     views: str = "both"  # "masked": no causal canvases; "causal": no masked ones
     suffix_position: str = "before"  # "after": behind the canvas, where text has it
     corrupted_share: float = 0.0  # of a masked canvas's visible tokens: shown as another of the
