@@ -2,7 +2,8 @@
 
 Threads that meet at every small operation wait for the slowest of them. Where other programs want
 the processors too, fewer threads are faster, and how busy a machine is changes by the minute. So
-it is measured on the passes themselves: now and then one is run with another number of threads.
+it is measured on the passes themselves: now and then two are run with another number of threads.
+The first after a change is not counted, since it has to wake them.
 
 Owns the number and when another is tried. Runs nothing.
 """
@@ -35,13 +36,15 @@ class ThreadChooser:
         self._choices = sorted({most, *(1 << i for i in range(most.bit_length()) if 1 << i < most)})
         self._set_threads, self._clock = set_threads, clock
         self._costs: dict[int, float] = {}  # seconds a row, smoothed
+        self._tried: int | None = None  # a trial that is not done
+        self._last = 0  # threads of the last pass
         self._best, self._direction = most, -1
         self._pause = self._countdown = _FIRST_PAUSE
         set_threads(most)
 
     @property
     def threads(self) -> int:
-        """The number that passes use, trials aside."""
+        """The number that passes use, trials aside; so does what runs between them."""
         return self._best
 
     @contextmanager
@@ -52,15 +55,20 @@ class ThreadChooser:
         started = self._clock()
         try:
             yield
-            self._learn(tried, (self._clock() - started) / (rows + _FIXED_ROWS))
+            if tried == self._last:
+                self._learn(tried, (self._clock() - started) / (rows + _FIXED_ROWS))
         finally:
-            self._set_threads(self._best)
+            self._last = tried
+            self._set_threads(self._tried or self._best)
 
     def _next(self) -> int:
+        if self._tried is not None:
+            return self._tried
         self._countdown -= 1
         if self._countdown > 0 or len(self._choices) == 1 or self._best not in self._costs:
             return self._best
-        return self._neighbour()
+        self._tried = self._neighbour()
+        return self._tried
 
     def _neighbour(self) -> int:
         """The choice below or above the best one, in turn where there are both."""
@@ -77,6 +85,7 @@ class ThreadChooser:
                 self._countdown = min(self._countdown, 1)
             self._costs[tried] = cost if known is None else known + _WEIGHT * (cost - known)
             return
+        self._tried = None
         self._costs[tried] = cost  # what was known of it is old
         if cost < self._costs[self._best]:
             self._best, self._pause = tried, _FIRST_PAUSE
