@@ -19,9 +19,9 @@ def parse_check(fill: str, canvas: Canvas) -> str | None:
     """None if the item around the hole has more error and missing nodes with the fill than without.
 
     "Without" an empty hole holds a name, if that is sounder than nothing: `x = ` is at fault only
-    for want of a fill. A fill that goes on in a new line may be closed there. Every fill passes
-    where nothing can be said: in strings, comments and unknown languages, and in text beyond
-    parsing.
+    for want of a fill. A fill at a cursor that goes on in a new line may be closed there; in the
+    place of a selection nobody types on. Every fill passes where nothing can be said: in strings,
+    comments and unknown languages, and in text beyond parsing.
     """
     place, language = canvas.place, facts_for(canvas.language)
     if language is None or place.scope_hole is None or place.in_text:
@@ -46,7 +46,7 @@ def _parse(middle: str, place: Place, language: Language) -> Parsed | None:
 
 def _attempts(fill: str, canvas: Canvas, language: Language) -> list[str]:
     """The fill, and if it ends where a person would go on in a new line, the fill closed."""
-    if not goes_on(fill, canvas):
+    if canvas.hole.kind == "selection" or not goes_on(fill, canvas):
         return [fill]
     stack: list[str] = []
     for _, char in code_brackets(fill, 0, len(fill), language):

@@ -72,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Fill, and show the result."""
     import asyncio
 
+    from midfill_engine.errors import RequestRejected
     from midfill_infill import build_canvas
     from midfill_lsp.cli.showing import show
     from midfill_lsp.cli.source import STDIN, read_source
@@ -88,7 +89,12 @@ def run(arguments: argparse.Namespace) -> int:
     canvas = build_canvas(source.text, hole, language)
     effort = Effort(arguments.quality, arguments.deadline_ms, _MAX_TOKENS)
     request = request_for(canvas, effort, want_drafts=False, strategy=arguments.strategy)
-    result = asyncio.run(_ask(arguments.model, request))
+    try:
+        result = asyncio.run(_ask(arguments.model, request))
+    except RequestRejected as error:
+        if arguments.strategy is None or "strategy" not in str(error):
+            raise
+        arguments.usage_error(f"argument --strategy: {error}")
     judgement = judged(result, source.text, canvas)
     if not judgement.candidates:
         return _no_fill(source, judgement.reason)
