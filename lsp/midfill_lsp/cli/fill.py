@@ -92,9 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         result = asyncio.run(_ask(arguments.model, request))
     except RequestRejected as error:
-        if arguments.strategy is None or "strategy" not in str(error):
-            raise
-        arguments.usage_error(f"argument --strategy: {error}")
+        if str(error).startswith("there is no strategy"):
+            arguments.usage_error(f"argument --strategy: {error}")
+        raise
     judgement = judged(result, source.text, canvas)
     if not judgement.candidates:
         return _no_fill(source, judgement.reason)
