@@ -80,7 +80,7 @@ def load_calibrations(adapter: Path) -> dict[str, Calibration]:
             _LOG.warning("%s was made for another adapter and is not used", path)
             return {}
         found = {name: _calibration(fields) for name, fields in raw["qualities"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise ModelCorrupt(f"{path} cannot be used: {error!r}") from error
     return found
 
@@ -99,7 +99,9 @@ def save_calibrations(adapter: Path, calibrations: Mapping[str, Calibration]) ->
         "evidence": EVIDENCE,
         "qualities": {name: asdict(merged[name]) for name in sorted(merged)},
     }
-    path.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    part = path.with_suffix(".part")  # whoever loads the model meanwhile finds all or nothing new
+    part.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    part.replace(path)
     return path
 
 
@@ -110,6 +112,8 @@ def _calibration(fields: Mapping[str, object]) -> Calibration:
     numbers = [*weights, bias, gate]
     if not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
         raise ValueError(f"not all numbers: {numbers}")
+    if not 0 <= float(str(gate)) <= 1:
+        raise ValueError(f"gate = {gate!r}")
     return Calibration(tuple(map(float, weights)), float(str(bias)), float(str(gate)))
 
 

@@ -37,7 +37,7 @@ def opener_before(text: str, lexed: Lexed, language: Language | None) -> Opener 
         return None
     cursor = lexed.stop
     line = line_start(text, cursor, max(0, cursor - _REACH))
-    end = _code_end(text, lexed, docstrings=language.blocks == "indentation")
+    end = code_end(text, lexed, docstrings=language.blocks == "indentation")
     adjacent = end > line
     if adjacent and text[end:cursor].strip():
         return None  # a comment or a docstring stands between
@@ -70,7 +70,7 @@ def statement_start(text: str, end: int, lexed: Lexed) -> int:
     return start
 
 
-def _code_end(text: str, lexed: Lexed, *, docstrings: bool) -> int:
+def code_end(text: str, lexed: Lexed, *, docstrings: bool) -> int:
     """The end of the last code before the cursor, skipping comments and, if asked, docstrings."""
     lowest = max(0, lexed.stop - _REACH)
     end = lowest + len(text[lowest : lexed.stop].rstrip())

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from midfill_infill.blocks import opener_before, statement_start
+from midfill_infill.blocks import code_end, opener_before, statement_start
 from midfill_infill.canvas import Hole
 from midfill_infill.languages.language import Language
 from midfill_infill.lexing import Lexed
 from midfill_infill.lines import indent_of, line_end, line_start, width_of
 
 _REACH: Final = 8_192
+_MOST: Final = 64  # characters; more is alignment, and too much to demand of a model
+_OPENS: Final = ("{", ":")  # a literal or a label, where it is no block that is opened
+_GOES_ON: Final = tuple("=+-*/%&|^<>?.\\")  # at a line's end or start, its statement has others
 
 
 def lead_of(text: str, hole: Hole, lexed: Lexed, language: Language | None) -> str:
@@ -35,9 +38,20 @@ def lead_of(text: str, hole: Hole, lexed: Lexed, language: Language | None) -> s
     if above is None or below is None:
         return ""
     if opener := opener_before(text, lexed, language):
-        return below if width_of(below) > opener.base_width else ""
-    closes = text.startswith(("}", ")", "]"), _content(text, cursor))
-    return above if closes or width_of(above) <= width_of(below) else ""
+        return _bounded(below) if width_of(below) > opener.base_width else ""
+    content = _content(text, cursor)
+    closes = text.startswith(("}", ")", "]"), content)
+    step = width_of(below) - width_of(above)
+    code = text[max(0, lexed.stop - _REACH) : code_end(text, lexed, docstrings=False)]
+    if code.endswith(_OPENS):
+        return _bounded(below) if step > 0 and not closes else ""
+    if step > 0 and (code.endswith(_GOES_ON) or text.startswith(_GOES_ON, content)):
+        return ""
+    return _bounded(above) if closes or step >= 0 else ""
+
+
+def _bounded(lead: str) -> str:
+    return lead if len(lead) <= _MOST else ""
 
 
 def _above(text: str, lexed: Lexed) -> str | None:

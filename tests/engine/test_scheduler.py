@@ -20,6 +20,7 @@ from support.wordy_model import write_wordy_model
 from midfill_engine.errors import EngineError, ModelMissing
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.protocol import QUALITIES, DraftEvent, FillRequest, FillResult, Quality
+from midfill_engine.worker.backend import ContextCached
 from midfill_engine.worker.scheduler import MAX_ACTIVE
 
 PREFIX: Final = "class Account:\n    def deposit(self, amount):\n        self.balance"
@@ -177,6 +178,16 @@ def test_a_pass_that_fails_fails_its_request_only(tiny: EmbeddedModel, name: str
         assert (failure.kind, "no memory" in failure.message) == ("RequestRejected", True)
         for request in requests():
             assert run.fill(request).stats.steps
+
+
+def test_a_context_that_cannot_be_opened_is_given_back(
+    tiny: EmbeddedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ContextCached, "open", failing(1, ContextCached.open))
+    with running(lambda: tiny) as run:
+        asked = run.ask(request_for())[0]
+        assert "no memory" in asked.failure().message
+        assert run.fill(request_for()).stats.reused_tokens == 0
 
 
 def test_a_score_that_fails_does_not_take_others_along(tiny: EmbeddedModel) -> None:

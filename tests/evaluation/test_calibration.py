@@ -91,6 +91,9 @@ def test_the_file_is_of_one_adapter(tmp_path: Path) -> None:
         {},
         {"weights": [1], "bias": 0, "gate": 0},
         {"weights": ["a"] * len(EVIDENCE), "bias": 0, "gate": 0},
+        {"weights": [0] * len(EVIDENCE), "bias": 10**400, "gate": 0},
+        {"weights": [0] * len(EVIDENCE), "bias": True, "gate": 0},
+        {"weights": [0] * len(EVIDENCE), "bias": 0, "gate": 30},
     ],
 )
 def test_a_malformed_file_is_named(tmp_path: Path, fields: dict[str, object]) -> None:

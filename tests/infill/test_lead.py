@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midfill_infill import build_canvas, hole_at
+from midfill_infill import Edit, build_canvas, finish, hole_at
 
 MARK = "‸"
 
@@ -22,6 +22,12 @@ SURE = {
     "with blank lines around": ("python", "class A:\n\n    a = 1\n\n‸\n\n    b = 2\n", "    "),
     "above a brace": ("go", "func f() {\n\ta := 1\n‸\n}\n", "\t"),
     "between braces' lines": ("java", "class A {\n  int a;\n‸\n  int b;\n}\n", "  "),
+    "at the start of a literal": (
+        "python",
+        "def f():\n    a = {\n‸\n        b: 1,\n    }\n",
+        " " * 8,
+    ),
+    "below a label": ("go", "func f() {\n\tcase 1:  // one\n‸\n\t\tg()\n}\n", "\t\t"),
 }
 UNSURE = {
     "at the end of a block it may go on or end": ("python", "if a:\n    b()\n‸\nc()\n"),
@@ -32,6 +38,13 @@ UNSURE = {
     "where a person has indented": ("python", "def f():\n    a = 1\n  ‸\n    return a\n"),
     "where blanks stand behind": ("python", "def f():\n    a = 1\n‸  \n    return a\n"),
     "where no line is indented": ("python", "a = 1\n‸\nb = 2\n"),
+    "in an empty literal": ("javascript", "function f() {\n  const a = {\n‸\n  };\n}\n"),
+    "below the last label": ("c", "{\n  switch (a) {\n  case 1:\n‸\n  }\n}\n"),
+    "in a chain of calls": ("javascript", "{\n  a\n‸\n    .b()\n    .c();\n}\n"),
+    "in a statement that goes on": ("python", "def f():\n    a = b + \\\n‸\n        c\n"),
+    "where the neighbours are aligned far out": (
+        *("python", f"if a:\n{' ' * 65}b()\n‸\n{' ' * 65}c()\n"),
+    ),
     "in a language that is not known": ("cobol", "a\n    b\n‸\n    c\n"),
 }
 
@@ -52,3 +65,28 @@ def test_sure(language: str, marked: str, lead: str, newline: str) -> None:
 @pytest.mark.parametrize(("language", "marked"), UNSURE.values(), ids=UNSURE)
 def test_unsure(language: str, marked: str) -> None:
     assert _lead(language, marked) == ""
+
+
+FOUR = "def a():\n    b()\ndef c():\n    d()\n    e()\n    f()\n"  # the file's own indentation
+KEPT = {
+    "tabs in a file of spaces": FOUR + "def g():\n\th()\n‸\n\ti()\n",
+    "a column beside a level": FOUR + "def g():\n   h()\n‸\n   i()\n",
+    "below a string that ends in the first column": (
+        FOUR + "class G:\n    def h():\n        i = '''j\nk'''\n‸\n        return i\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("marked", KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize("more", ["", "  "])
+def test_filters_keep_it(marked: str, more: str) -> None:
+    """In whatever blanks and however wide: the line joins its neighbours' block."""
+    cursor, text = marked.index(MARK), marked.replace(MARK, "")
+    hole = hole_at(text, cursor, "python")
+    assert hole
+    canvas = build_canvas(text, hole, "python")
+    lead = canvas.place.lead
+    edit = finish(f"{canvas.heal_left}{lead}{more}x = 1", text, canvas)
+    assert isinstance(edit, Edit)
+    assert edit.new_text == f"{lead}x = 1"
+    compile(edit.apply(text), "", "exec")

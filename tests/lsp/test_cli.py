@@ -117,6 +117,13 @@ def test_a_model_that_cannot_be_fetched(
     assert capsys.readouterr().err == "midfill: no such wheel\n"
 
 
+def test_a_folder_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "archives"
+    file.touch()
+    assert main(["eval", "--archives", str(file)]) == ExitCode.OUTPUT
+    assert capsys.readouterr().err == f"midfill: {file} cannot be used: File exists\n"
+
+
 def test_the_script_in_a_workspace_with_modules_of_our_names(tmp_path: Path) -> None:
     for name in ("torch.py", "pygls.py", "midfill_lsp.py", "tree_sitter.py"):
         (tmp_path / name).write_text("raise SystemExit('not yours')\n")

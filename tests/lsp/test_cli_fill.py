@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from midfill_engine.errors import ModelMissing, WorkerLost
+from midfill_engine.errors import ModelMissing, RequestRejected, WorkerLost
 from midfill_lsp.cli import main
 from midfill_lsp.cli.exit_codes import EPILOG, ExitCode
 from midfill_lsp.cli.places import place_at
@@ -20,6 +20,8 @@ from midfill_lsp.cli.source import MAX_BYTES
 
 if TYPE_CHECKING:
     from conftest import ScriptedEngine
+
+    from midfill_engine.protocol import FillRequest, FillResult
 
 
 class Command:
@@ -170,6 +172,16 @@ def test_what_is_asked_of_the_engine(command: Command, engine: ScriptedEngine) -
 def test_a_strategy_is_asked_for(command: Command, engine: ScriptedEngine) -> None:
     command.fill("x = ¦\n", "--strategy", "entropy")
     assert engine.requests[0].strategy == "entropy"
+
+
+def test_a_strategy_that_there_is_not(command: Command, engine: ScriptedEngine) -> None:
+    async def refuse(request: FillRequest) -> FillResult:
+        raise RequestRejected(f"there is no strategy {request.strategy!r}; there are entropy")
+
+    engine.script = refuse
+    path = command.file("x = \n")
+    arguments = (path, "--at", "1:5", "--strategy", "magic")
+    command.check_error(ExitCode.USAGE, "--strategy", "'magic'", arguments=arguments)
 
 
 def test_no_fill(command: Command, engine: ScriptedEngine) -> None:

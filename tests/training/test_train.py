@@ -210,6 +210,16 @@ def test_the_rate_warms_up_and_falls(config: TrainConfig, step: int, share: floa
         ('{"corpus": "c", "out": "o", "device": "tpu"}', "auto, cpu, cuda, not 'tpu'"),
         ('{"corpus": "c", "out": "o", "windows": 0}', "windows must be at least 1"),
         ('{"corpus": "c", "out": "o", "canvas_lengths": [999]}', "fit"),
+        ('{"corpus": "c", "out": "o", "canvas_lengths": []}', "from 1 on"),
+        ('{"corpus": "c", "out": "o", "canvas_lengths": [8, "9"]}', "canvas_lengths cannot be"),
+        ('{"corpus": 1, "out": "o"}', "corpus cannot be 1"),
+        ('{"corpus": "c", "out": null}', "out cannot be None"),
+        ('{"corpus": "c", "out": "o", "model": 3}', "model cannot be 3"),
+        ('{"corpus": "c", "out": "o", "rank": "x"}', "rank cannot be 'x'"),
+        ('{"corpus": "c", "out": "o", "rank": 1.5}', "rank cannot be 1.5"),
+        ('{"corpus": "c", "out": "o", "seed": true}', "seed cannot be True"),
+        ('{"corpus": "c", "out": "o", "betas": [0.9]}', "betas cannot be"),
+        ("[" * 100_000, "cannot be read"),
     ],
 )
 def test_settings_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -217,6 +227,19 @@ def test_settings_that_are_refused(tmp_path: Path, text: str, message: str) -> N
     path.write_text(text)
     with pytest.raises(TrainingError, match=message):
         TrainConfig.load(path)
+
+
+def test_settings_of_every_type(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(
+        '{"corpus": "c", "out": "/o", "workers": 2, "compile": false, "adapter": null,'
+        ' "learning_rate": 1, "seconds": 60, "canvas_lengths": [8], "betas": [0, 0.5]}'
+    )
+    config = TrainConfig.load(path)
+    assert (config.corpus, config.out) == (tmp_path / "c", Path("/o"))
+    assert (config.workers, config.compile, config.adapter) == (2, False, None)
+    assert (config.learning_rate, config.seconds) == (1.0, 60.0)
+    assert (config.canvas_lengths, config.betas) == ((8,), (0.0, 0.5))
 
 
 def test_paths_are_taken_from_the_files_folder(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
+
+from cattrs import Converter
 
 from midfill_engine.errors import TrainingError
 from midfill_engine.worker.window import PREFIX_TOKENS, SUFFIX_TOKENS
@@ -20,7 +22,10 @@ _CHOICES: Final = {
     "views": ("both", "masked", "causal"),
     "suffix_position": ("before", "after"),
 }
-_COUNTS: Final = ("workers", "windows_per_pass", "windows", "warmup_steps", "validate_every")
+_COUNTS: Final = (
+    *("workers", "windows_per_pass", "windows", "groups", "starts", "rank"),
+    *("warmup_steps", "validate_every"),
+)
 _NOT_LEARNT_FROM: Final = {
     *("corpus", "out", "adapter", "model", "device", "workers", "windows_per_pass", "compile"),
     *("validate_every", "checkpoint_seconds", "validation_windows", "steps", "seconds"),
@@ -75,6 +80,8 @@ class TrainConfig:
     # window's tokens, with the true one to be learnt
 
     def __post_init__(self) -> None:
+        if min(self.canvas_lengths, default=0) < 1:
+            raise TrainingError(f"canvas_lengths must be numbers from 1 on: {self.canvas_lengths}")
         if max(self.canvas_lengths) + 1 > self.window_tokens:
             raise TrainingError("a canvas does not fit the window")
         for name, known in _CHOICES.items():
@@ -103,11 +110,12 @@ def read_settings(path: Path, cls: type[Any], paths: tuple[str, ...]) -> dict[st
     """The fields of `cls` that a JSON file gives, those named in `paths` as paths.
 
     Raises:
-        TrainingError: it is no JSON object, or what it gives are not the fields of `cls`.
+        TrainingError: it is no JSON object, or what it gives are not the fields of `cls`, or not
+            of their types.
     """
     try:
         raw = dict(json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise TrainingError(f"{path} cannot be read: {error}") from error
     fields = {field.name: field for field in dataclasses.fields(cls)}
     if unknown := raw.keys() - fields.keys():
@@ -115,9 +123,31 @@ def read_settings(path: Path, cls: type[Any], paths: tuple[str, ...]) -> dict[st
     needed = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
     if missing := needed - raw.keys():
         raise TrainingError(f"{path}: settings {sorted(missing)} are missing")
+    hints = get_type_hints(cls)
+    values = {name: _setting(path, name, value, hints[name]) for name, value in raw.items()}
     for name in paths:
-        if raw.get(name) is not None:
-            raw[name] = path.parent / raw[name]
-    if os.sep in raw.get("model", ""):
-        raw["model"] = str((path.parent / raw["model"]).absolute())
-    return {name: tuple(v) if isinstance(v, list) else v for name, v in raw.items()}
+        if values.get(name) is not None:
+            values[name] = path.parent / values[name]
+    if os.sep in values.get("model", ""):
+        values["model"] = str((path.parent / values["model"]).absolute())
+    return values
+
+
+def _setting(path: Path, name: str, value: object, wanted: Any) -> Any:
+    try:
+        return _CONVERTER.structure(value, wanted)
+    except Exception as error:
+        raise TrainingError(f"{path}: {name} cannot be {value!r}") from error
+
+
+def _exactly(value: object, wanted: type[Any]) -> Any:
+    """A value that JSON gives as what is wanted: nothing is rounded, nor read out of a string."""
+    accepted = {float: (int, float), Path: (str,)}.get(wanted, (wanted,))
+    if not isinstance(value, accepted) or (isinstance(value, bool) and wanted is not bool):
+        raise TypeError(f"{value!r} is no {wanted.__name__}")
+    return wanted(value)
+
+
+_CONVERTER: Final = Converter(detailed_validation=False)
+for _kind in (bool, int, float, str, Path):
+    _CONVERTER.register_structure_hook(_kind, _exactly)

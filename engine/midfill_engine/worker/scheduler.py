@@ -262,7 +262,12 @@ class Scheduler:
         job = start_job(request, window, context, reused, candidates)
         run = _Run(ticket, job)
         self._runs.append(run)
-        return run, model.open(job)
+        try:
+            return run, model.open(job)
+        except Exception:
+            context.spoil()
+            self._release(run)
+            raise
 
     def _refuse_late(self) -> None:
         """Answer those that there was no room for until their deadline: with nothing, in time."""

@@ -24,7 +24,9 @@ def align(fill: str, canvas: Canvas) -> str | None:
     before = canvas.line_before
     first, *rest = fill.split("\n")
     if not before.strip():
-        return _indented([first, *rest], width_of(before), canvas)
+        lead = canvas.place.lead  # as the neighbours have it, in whatever blanks
+        lines = [first.removeprefix(lead), *rest]
+        return lead + _indented(lines, width_of(before + lead), canvas)
     if before.endswith(_NO_BLANK_AFTER):
         first = first.lstrip(" \t")
     if not rest:

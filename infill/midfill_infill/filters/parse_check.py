@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from midfill_infill.blocks import opener_before
 from midfill_infill.brackets import PAIRS
 from midfill_infill.canvas import Canvas, Place
 from midfill_infill.filters.closers import goes_on
 from midfill_infill.languages import facts_for
 from midfill_infill.languages.language import Language
-from midfill_infill.lexing import code_brackets
+from midfill_infill.lexing import code_brackets, lex
 from midfill_infill.syntax import Parsed, count_faults, enclosing_bytes, parse
 
 _NAME: Final = "x"
@@ -19,9 +20,10 @@ def parse_check(fill: str, canvas: Canvas) -> str | None:
     """None if the item around the hole has more error and missing nodes with the fill than without.
 
     "Without" an empty hole holds a name, if that is sounder than nothing: `x = ` is at fault only
-    for want of a fill. A fill that goes on in a new line may be closed there. Every fill passes
-    where nothing can be said: in strings, comments and unknown languages, and in text beyond
-    parsing.
+    for want of a fill. A fill at a cursor that goes on in a new line may be closed there; in the
+    place of a selection nobody types on, nor adds the body that its last line lacks, which grammars
+    by indentation do not count as a fault. Every fill passes where nothing can be said: in strings,
+    comments and unknown languages, and in text beyond parsing.
     """
     place, language = canvas.place, facts_for(canvas.language)
     if language is None or place.scope_hole is None or place.in_text:
@@ -29,6 +31,10 @@ def parse_check(fill: str, canvas: Canvas) -> str | None:
     unfilled = _parse(place.scope_hole, place, language)
     if unfilled is None:
         return fill
+    if canvas.hole.kind == "selection":
+        was, is_now = (_lacks_body(m, place, language) for m in (place.scope_hole, fill))
+        if is_now and not was:
+            return None
     widths = enclosing_bytes(unfilled)
     allowed = count_faults(unfilled, *widths)
     if allowed and not place.scope_hole and (named := _parse(_NAME, place, language)):
@@ -44,9 +50,17 @@ def _parse(middle: str, place: Place, language: Language) -> Parsed | None:
     return parse(place.scope_before, middle, place.scope_after, language)
 
 
+def _lacks_body(middle: str, place: Place, language: Language) -> bool:
+    """Whether the last line opens a block, with nothing of a body behind the hole."""
+    end = len(place.scope_before) + len(middle)
+    text = place.scope_before + middle + place.scope_after
+    opener = opener_before(text, lex(text, end, language), language)
+    return opener is not None and opener.body_missing
+
+
 def _attempts(fill: str, canvas: Canvas, language: Language) -> list[str]:
     """The fill, and if it ends where a person would go on in a new line, the fill closed."""
-    if not goes_on(fill, canvas):
+    if canvas.hole.kind == "selection" or not goes_on(fill, canvas):
         return [fill]
     stack: list[str] = []
     for _, char in code_brackets(fill, 0, len(fill), language):

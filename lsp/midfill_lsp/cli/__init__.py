@@ -55,5 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OUTPUT
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.stderr.write(f"midfill: {error.filename} cannot be used: {error.strerror}\n")
+        return ExitCode.OUTPUT
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED

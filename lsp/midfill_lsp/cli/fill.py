@@ -69,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Fill, and show the result."""
     import asyncio
 
+    from midfill_engine.errors import RequestRejected
     from midfill_infill import build_canvas
     from midfill_lsp.cli.showing import show
     from midfill_lsp.cli.source import STDIN, read_source
@@ -85,7 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
     canvas = build_canvas(source.text, hole, language)
     effort = Effort(arguments.quality, arguments.deadline_ms, _MAX_TOKENS)
     request = request_for(canvas, effort, want_drafts=False, strategy=arguments.strategy)
-    result = asyncio.run(_ask(arguments.model, request))
+    try:
+        result = asyncio.run(_ask(arguments.model, request))
+    except RequestRejected as error:
+        if str(error).startswith("there is no strategy"):
+            arguments.usage_error(f"argument --strategy: {error}")
+        raise
     judgement = judged(result, source.text, canvas)
     if not judgement.candidates:
         return _no_fill(source, judgement.reason)
