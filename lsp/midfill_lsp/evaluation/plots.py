@@ -32,8 +32,8 @@ _MOST_EXCESS: Final = 40  # characters; what is beyond is shown at the edge
 
 TITLES: Final = {
     "right.png": "How often the best fill is right",
-    "languages.png": "Exact fills by language, held-out packages",
-    "kinds.png": "Exact fills by kind of hole, held-out packages",
+    "languages.png": "Exact by language, held out",
+    "kinds.png": "Exact by kind of hole, held out",
     "reliability.png": "Confidence, and how often fills are exact",
     "lengths.png": "Length of fills against what was taken out",
     "tokens.png": "Tokens per denoising step",
