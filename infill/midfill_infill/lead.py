@@ -34,12 +34,12 @@ def lead_of(text: str, hole: Hole, lexed: Lexed, language: Language | None) -> s
         return ""
     if lexed.open_brackets and lexed.open_brackets[-1][1] != "{":
         return ""
-    above, below = _above(text, lexed), _below(text, cursor)
+    content = _content(text, cursor)
+    above, below = _above(text, lexed), _below(text, cursor, content)
     if above is None or below is None:
         return ""
     if opener := opener_before(text, lexed, language):
         return _bounded(below) if width_of(below) > opener.base_width else ""
-    content = _content(text, cursor)
     closes = text.startswith(("}", ")", "]"), content)
     step = width_of(below) - width_of(above)
     code = text[max(0, lexed.stop - _REACH) : code_end(text, lexed, docstrings=False)]
@@ -67,12 +67,11 @@ def _above(text: str, lexed: Lexed) -> str | None:
     return indent_of(text[statement_start(text, end, lexed) : end + 1])
 
 
-def _below(text: str, cursor: int) -> str | None:
-    """The indentation of the next line that holds something."""
-    start = _content(text, cursor)
-    if start == min(len(text), cursor + _REACH):
+def _below(text: str, cursor: int, content: int) -> str | None:
+    """The indentation of the next line that holds something, whose first character is `content`."""
+    if content == min(len(text), cursor + _REACH):
         return None
-    return indent_of(text[line_start(text, start, cursor) : start + 1])
+    return indent_of(text[line_start(text, content, cursor) : content + 1])
 
 
 def _content(text: str, cursor: int) -> int:

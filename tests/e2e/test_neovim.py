@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import platformdirs
 import pytest
 from support.editor import usual_options
 from support.homes import MIDFILL, Home, new_home
@@ -121,10 +119,10 @@ def test_a_selection_is_filled(shared_home: Home, tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.embedded
-def test_the_embedded_model_fills_in_neovim(tmp_path: Path, wordy_model: Path) -> None:
-    cache = os.environ.get("MIDFILL_CACHE_DIR") or platformdirs.user_cache_dir("midfill", False)
-    if not (Path(cache) / "models" / "embedded" / "config.json").is_file():
-        pytest.skip(f"the embedded model is not in {cache}: `midfill model fetch embedded`")
+def test_the_embedded_model_fills_in_neovim(
+    tmp_path: Path, wordy_model: Path, embedded_dir: Path
+) -> None:
+    cache = str(embedded_dir.parent.parent)
     before = "def add(a, b):\r\n    '''漢字 🎉'''\r\n    return ".encode()
     after = b"\r\n\r\n\r\nprint(add(1, 2))\r\n"
     with new_home(wordy_model) as home:

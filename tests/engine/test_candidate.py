@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 from midfill_engine.worker.candidate import (
-    MAX_PROPOSED,
     Candidate,
     Edges,
     Prediction,
     Rule,
     View,
 )
-from midfill_engine.worker.copying import CopySource
+from midfill_engine.worker.copying import MAX_PROPOSED, CopySource
 from midfill_engine.worker.strategies import DEFAULT, STRATEGIES, Strategy
 
 OPEN = Edges((), b"", (), single_line=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -19,6 +18,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
+from midfill_engine.digest import file_sha256
 from midfill_engine.errors import TrainingError
 from midfill_engine.training.packages import Package
 from midfill_engine.training.registries import OPENERS, Download
@@ -101,7 +101,7 @@ def _fetch_one(package: Package, download: Download, round_: _Round) -> None:
         if not found.is_file():
             offered = ", ".join(sorted(file.name for file in folder.iterdir())) or "nothing"
             raise TrainingError(f"the registry has no {path.name}, but {offered}")
-        if (actual := _sha256(found)) != digest:
+        if (actual := file_sha256(found)) != digest:
             raise TrainingError(f"{path.name} has the sha256 {actual}, not {digest}")
     for path in package.paths(round_.archives):
         path.parent.mkdir(exist_ok=True)
@@ -111,14 +111,9 @@ def _fetch_one(package: Package, download: Download, round_: _Round) -> None:
 
 def _is_there(package: Package, archives: Path) -> bool:
     return all(
-        path.is_file() and _sha256(path) == digest
+        path.is_file() and file_sha256(path) == digest
         for path, digest in package.paths(archives).items()
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

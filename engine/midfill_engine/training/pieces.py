@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from midfill_engine.adapter_file import check_adapter
+from midfill_engine.digest import file_sha256
 from midfill_engine.errors import TrainingError
 from midfill_engine.model_files import CONFIG, TOKENIZER, WEIGHTS, check_model
 from midfill_engine.paths import model_dir
@@ -81,9 +82,8 @@ def join_pieces(pieces: Path, folder: Path) -> Path:
         path = pieces / name
         if not path.is_file():
             raise TrainingError(f"{path} is not there, one of {len(sums)} pieces")
-        with path.open("rb") as file:
-            if (found := hashlib.file_digest(file, "sha256").hexdigest()) != want:
-                raise TrainingError(f"{path} is damaged: its sha256 is {found}, not {want}")
+        if (found := file_sha256(path)) != want:
+            raise TrainingError(f"{path} is damaged: its sha256 is {found}, not {want}")
     stream = io.BufferedReader(_Joined(pieces / name for name, _ in sums))
     try:
         with tarfile.open(fileobj=stream, mode="r|") as archive:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from torch import Tensor
 
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 from midfill_engine.protocol import Draft
-from midfill_engine.worker.copying import CopySource
+from midfill_engine.worker.copying import MAX_PROPOSED, CopySource
 from midfill_engine.worker.length import grown
 from midfill_engine.worker.strategies import DEFAULT, STRATEGIES, Moves, Step, Strategy
 from midfill_engine.worker.strategies.verification import verified
 
 View = Literal["masked", "causal"]
-MAX_PROPOSED: Final = 8  # more are seldom confirmed, and every one is a row of the pass
 
 
 @dataclass(frozen=True, slots=True)

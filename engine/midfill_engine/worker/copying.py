@@ -20,7 +20,7 @@ _PREFIX_CHARACTERS: Final = 6_000  # of the nearest text, what is searched
 _SUFFIX_CHARACTERS: Final = 1_500
 _LONGEST_MATCH: Final = 16  # tokens; a longer one would not change what is proposed
 _PROPOSED_A_TOKEN: Final = 2  # so many tokens are proposed for each one that matched
-_LONGEST_PROPOSAL: Final = 8
+MAX_PROPOSED: Final = 8  # more are seldom confirmed, and every one is a row of the pass
 _OCCURRENCES: Final = 200  # of one token, the nearest
 
 
@@ -61,7 +61,7 @@ class CopySource:
         if best is None:
             return []
         text, start = best
-        count = min(_PROPOSED_A_TOKEN * length, _LONGEST_PROPOSAL)
+        count = min(_PROPOSED_A_TOKEN * length, MAX_PROPOSED)
         return list(text[start : start + count])
 
 

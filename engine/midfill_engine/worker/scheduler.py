@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import torch
@@ -166,16 +167,18 @@ class Scheduler:
         self._admit(model)
         self._refuse_late()
         self._finish_ready(model)
-        self._guarded(self._denoise, model, self._next_pass(model))
+        runs, rows = self._next_pass(model)
+        self._guarded(partial(self._denoise, rows), model, runs)
         self._finish_ready(model)
 
-    def _next_pass(self, model: Backend) -> list[_Run]:
-        """Who takes part in the next pass of the denoiser; its rows are booked on their account."""
+    def _next_pass(self, model: Backend) -> tuple[list[_Run], int]:
+        """Who takes part in the next denoising pass, and its rows, which are booked on them."""
         rows = {run.ticket: model.rows(run.job) for run in self._runs}
         chosen = self._turns.in_pass(rows, model.pass_rows, self.clock())
         for ticket in chosen:
             self._turns.book(ticket, rows[ticket])
-        return [run for run in self._runs if run.ticket in chosen]
+        taking_part = [run for run in self._runs if run.ticket in chosen]
+        return taking_part, sum(rows[ticket] for ticket in chosen)
 
     def _finish_ready(self, model: Backend) -> None:
         """Answer who is late, then who is done; with each that is scored others may become late."""
@@ -279,14 +282,13 @@ class Scheduler:
             if not ticket.cancelled:
                 ticket.reply(_nothing(ticket, 1000 * (self.clock() - ticket.received)))
 
-    def _denoise(self, model: Backend, runs: Sequence[_Run]) -> None:
-        """One step for all of them in one pass."""
+    def _denoise(self, rows: int, model: Backend, runs: Sequence[_Run]) -> None:
+        """One step for all of them in one pass of so many rows."""
         if not runs:
             return
         started = self.clock()
-        jobs = [run.job for run in runs]
-        with self._threads.measured(sum(map(model.rows, jobs))) if self._threads else nullcontext():
-            outputs = model.predict(jobs)
+        with self._threads.measured(rows) if self._threads else nullcontext():
+            outputs = model.predict([run.job for run in runs])
         for run, logits in zip(runs, outputs, strict=True):
             try:
                 commit_step(run.job, logits, model.vocabulary)
