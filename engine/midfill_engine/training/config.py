@@ -125,11 +125,12 @@ def read_settings(path: Path, cls: type[Any], paths: tuple[str, ...]) -> dict[st
         raise TrainingError(f"{path}: settings {sorted(missing)} are missing")
     hints = get_type_hints(cls)
     values = {name: _setting(path, name, value, hints[name]) for name, value in raw.items()}
+    folder = path.absolute().parent  # what is run for us need not run here
     for name in paths:
         if values.get(name) is not None:
-            values[name] = path.parent / values[name]
+            values[name] = folder / values[name]
     if os.sep in values.get("model", ""):
-        values["model"] = str((path.parent / values["model"]).absolute())
+        values["model"] = str(folder / values["model"])
     return values
 
 

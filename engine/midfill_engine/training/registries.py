@@ -26,7 +26,9 @@ Download = Callable[[Package, Path], None]
 
 _TIMEOUT_S: Final = 900
 _OTHER_HASH: Final = "DO NOT MATCH THE HASHES"
-_SAID: Final = re.compile(r"^(?:E: |npm (?:error|ERR!) )(?!code |A complete log)(.+)", re.M)
+_SAID: Final = re.compile(
+    r"^(?:E: |npm (?:error|ERR!) )(?!(?:code|syscall|path|dest|errno) |A complete log)(.+)", re.M
+)
 _DEBIAN: Final = re.compile("debian", re.IGNORECASE)
 _TYPES: Final = re.compile(r"^Types:.*", re.MULTILINE)
 _ONE_LINE: Final = re.compile(r"^deb(?:-src)?(?=\s)(.*debian.*)$", re.MULTILINE | re.IGNORECASE)

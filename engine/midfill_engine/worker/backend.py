@@ -30,6 +30,7 @@ from midfill_engine.worker.job import (
     Rows,
     Scorable,
     Work,
+    count_rows,
     denoise_rows,
     in_passes,
     score_rows,
@@ -134,7 +135,7 @@ class ContextCached:
         self._model.run_base(ids, torch.tensor(positions), segments)
 
     def rows(self, job: Job) -> int:
-        return sum(1 + len(draft.visible_ids) for draft in job.turn)
+        return count_rows(job)
 
     def predict(self, jobs: Sequence[Job]) -> list[Tensor]:
         rows = [denoise_rows(job) for job in jobs]

@@ -26,6 +26,7 @@ from midfill_engine.worker.context import ORIGIN, SCRATCH_ROWS, Context
 from midfill_engine.worker.evidence import evidence_of, token_log_probabilities_of
 from midfill_engine.worker.length_moves import drop_moves, move_length
 from midfill_engine.worker.plan import SAMPLING_TEMPERATURE, SHARE_OF_SAMPLES, Plan, plan_for
+from midfill_engine.worker.row_tree import Layout, Path, RowTree
 from midfill_engine.worker.score import ScoredText, scored_text, token_log_probabilities
 from midfill_engine.worker.window import Window
 
@@ -72,6 +73,7 @@ class Job:
     candidates: list[Candidate]
     stats: FillStats
     finished: list[Candidate] = field(default_factory=list)
+    tree: RowTree = field(default_factory=RowTree)  # of the causal candidates
 
     @property
     def plan(self) -> Plan:
@@ -140,14 +142,32 @@ class Rows:
 
 def denoise_rows(job: Job) -> Rows:
     """The canvases whose turn it is, each behind a copy of the prefix's last token."""
-    first, turn = job.window.prefix[-1], job.turn
-    canvases = [[first, *c.visible_ids] for c in turn]
-    outputs, start = [], 0
-    for candidate, canvas in zip(turn, canvases, strict=True):
-        outputs += [start + position for position in candidate.open_positions]
-        start += len(canvas)
-    causal = [c.view == "causal" for c in turn]
-    return _rows(job, canvases, causal, job.encoded_context.first_slot, outputs)
+    turn = job.turn
+    layout = job.tree.lay_out(_paths(job, turn))
+    job.tree.apply(layout, job.encoded_context.slab, job.encoded_context.scratch_slot)
+    masked = [[job.window.prefix[-1], *c.visible_ids] for c in turn if c.view == "masked"]
+    rows = _rows(job, layout, masked, job.encoded_context.first_slot)
+    causal, start = iter(layout.predictions), len(layout.fresh)
+    for candidate in turn:
+        if candidate.view == "causal":
+            rows.outputs.extend(next(causal))
+        else:
+            rows.outputs.extend(start + position for position in candidate.open_positions)
+            start += 1 + len(candidate.visible_ids)
+    return rows
+
+
+def count_rows(job: Job) -> int:
+    """How many rows `denoise_rows` would make."""
+    turn = job.turn
+    masked = sum(1 + len(c.visible_ids) for c in turn if c.view == "masked")
+    return len(job.tree.lay_out(_paths(job, turn)).fresh) + masked
+
+
+def _paths(job: Job, turn: Sequence[Candidate]) -> list[Path]:
+    """The rows of causal drafts. The row of a token predicts the next one."""
+    first = job.window.prefix[-1]
+    return [Path([first, *c.visible_ids], c.open_positions[0]) for c in turn if c.view == "causal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +181,14 @@ class Scorable:
 
 def score_rows(job: Job, items: Sequence[Scorable]) -> Rows:
     """All finished fills with the head of the suffix. The base sees no suffix but this."""
+    job.tree.forget()  # these rows take the place of the drafts'
     first = job.window.prefix[-1]
     # An empty fill before an empty suffix has nothing to predict.
-    canvases = [[first, *item.scored.ids[:-1]] for item in items if item.scored.ids]
-    outputs = list(range(sum(map(len, canvases))))
-    return _rows(job, canvases, [True] * len(canvases), ORIGIN, outputs)
+    paths = [Path([first, *item.scored.ids[:-1]], 0) for item in items if item.scored.ids]
+    layout = RowTree().lay_out(paths)
+    rows = _rows(job, layout, [], ORIGIN)
+    rows.outputs.extend(row for wanted in layout.predictions for row in wanted)
+    return rows
 
 
 def texts_to_score(job: Job, vocabulary: Vocabulary) -> list[Scorable]:
@@ -321,30 +344,28 @@ def _constrain(candidate: Candidate, logits: Tensor, vocabulary: Vocabulary) -> 
         logits[0].masked_fill_(~allowed, -torch.inf)
 
 
-def _rows(
-    job: Job,
-    canvases: Sequence[list[int]],
-    causal: Sequence[bool],
-    first_slot: int,
-    outputs: list[int],
-) -> Rows:
-    """Pack canvases that all begin with the prefix's last token and do not see one another."""
-    slot = job.encoded_context.scratch_slot
-    sizes = [len(canvas) for canvas in canvases]
-    rows, cached = sum(sizes), slot - first_slot
-    visible = torch.zeros(rows, cached + rows, dtype=torch.bool)
+def _rows(job: Job, layout: Layout, masked: Sequence[list[int]], first_slot: int) -> Rows:
+    """Pack what a tree is to run and masked canvases, which do not see one another.
+
+    All begin with the prefix's last token. No outputs are wanted yet.
+    """
+    context, fresh = job.encoded_context, layout.fresh
+    sizes = [len(fresh), *map(len, masked)]
+    rows, cached = sum(sizes), context.scratch_slot - first_slot
+    visible = torch.zeros(rows, cached + layout.kept + rows, dtype=torch.bool)
     visible[:, :cached] = True
-    for part, one_way in zip(_parts(sizes), causal, strict=True):
-        block = visible[part, cached + part.start : cached + part.stop]
-        block.fill_(True)
-        if one_way:
-            block.tril_()
+    looking = [row for row, path in enumerate(fresh) for _ in path.seen]
+    visible[looking, [cached + slot for path in fresh for slot in path.seen]] = True
+    for part in _parts(sizes)[1:]:
+        visible[part, cached + layout.kept + part.start : cached + layout.kept + part.stop] = True
     position = len(job.window.prefix) - 1
+    depths = [path.depth for path in fresh] + [i for canvas in masked for i in range(len(canvas))]
+    write = context.scratch_slot + layout.kept
     return Rows(
-        ids=[i for canvas in canvases for i in canvas],
-        positions=[position + i for size in sizes for i in range(size)],
-        segment=Segment(job.encoded_context.slab, rows, first_slot, slot, visible),
-        outputs=outputs,
+        ids=[path.token for path in fresh] + [i for canvas in masked for i in canvas],
+        positions=[position + depth for depth in depths],
+        segment=Segment(context.slab, rows, first_slot, write, visible),
+        outputs=[],
     )
 
 
