@@ -191,7 +191,7 @@ def test_int8_is_close_to_float_and_exact_across_batches(
     quantized = EmbeddedModel.load(str(tiny_model), "int8")
     ids = tiny.vocabulary.encode(PREFIX + SUFFIX)
     ours, theirs = plain_pass(quantized, ids), plain_pass(tiny, ids)
-    assert largest("int8 hidden states", ours, theirs) < 0.5
+    assert largest("int8 hidden states", ours, theirs) < 0.1
     x = torch.randn(40, tiny.config.hidden_size, generator=torch.Generator().manual_seed(1))
     linear = quantized.base.layers[0].qkv
     assert torch.equal(linear(x)[3:9], linear(x[3:9]))

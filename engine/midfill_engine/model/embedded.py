@@ -6,7 +6,7 @@ embeddings, hidden states to logits. Both sets share the head, which is also the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,10 +14,11 @@ from torch import Tensor
 
 from midfill_engine.calibration import Calibration, load_calibrations
 from midfill_engine.errors import ModelUnsupported
+from midfill_engine.model import transformer
 from midfill_engine.model.adapter import Adapter
 from midfill_engine.model.linear import FLOAT_TYPES, Linear, WeightFormat, make_linear
 from midfill_engine.model.slab import Slab
-from midfill_engine.model.transformer import LayerWeights, Segment, Weights, forward
+from midfill_engine.model.transformer import LayerWeights, Segment, Weights
 from midfill_engine.model.vocabulary import EMPTY, END_OF_TEXT, MASK, Vocabulary
 from midfill_engine.model_files import (
     PROJECTIONS,
@@ -94,7 +95,7 @@ class EmbeddedModel:
     ) -> Tensor:
         """Hidden states of the base: [N, hidden] for N packed ids."""
         packed = torch.tensor(ids, device=self.device)
-        return forward(self.base, self._embed(packed), positions.to(self.device), segments)
+        return self._forward(self.base, self._embed(packed), positions.to(self.device), segments)
 
     def run_denoiser(
         self, ids: Sequence[int], positions: Tensor, segments: Sequence[Segment]
@@ -104,7 +105,7 @@ class EmbeddedModel:
         x = self._embed(packed)
         x[packed == MASK] = self.adapter_io[0]
         x[packed == EMPTY] = self.adapter_io[1]
-        return forward(self.denoiser, x, positions.to(self.device), segments)
+        return self._forward(self.denoiser, x, positions.to(self.device), segments)
 
     def base_logits(self, hidden: Tensor) -> Tensor:
         """[N, hidden] → [N, V] float32"""
@@ -125,6 +126,14 @@ class EmbeddedModel:
         positions = torch.arange(rows)
         self.base_logits(self.run_base([END_OF_TEXT] * rows, positions, [segment]))
         self.denoiser_logits(self.run_denoiser([MASK] * rows, positions, [segment]))
+
+    @property
+    def _forward(self) -> Callable[[Weights, Tensor, Tensor, Sequence[Segment]], Tensor]:
+        if self.weights != "int8":
+            return transformer.forward
+        from midfill_engine.model import fused  # loads what it has compiled
+
+        return fused.forward
 
     def _embed(self, ids: Tensor) -> Tensor:
         return self.base.head.rows(ids)

@@ -71,7 +71,7 @@ def forward(weights: Weights, x: Tensor, positions: Tensor, segments: Sequence[S
     config = weights.config
     cos, sin = (part.to(x.dtype) for part in rotary(config, positions))
     rotated = config.num_attention_heads + config.num_key_value_heads
-    masks = [_folded(config, segment) for segment in segments]
+    masks = [folded(config, segment) for segment in segments]
     for index, layer in enumerate(weights.layers):
         h = F.rms_norm(x, (config.hidden_size,), layer.attention_norm, config.rms_norm_eps)
         qkv = layer.qkv(h).view(len(x), -1, config.head_dim)
@@ -104,7 +104,7 @@ def _group(config: ModelConfig) -> int:
     return config.num_attention_heads // config.num_key_value_heads
 
 
-def _folded(config: ModelConfig, segment: Segment) -> Tensor | None:
+def folded(config: ModelConfig, segment: Segment) -> Tensor | None:
     """What to add to the logits of attention: [group · rows, keys], 0 or -inf.
 
     Each head of a group has rows of its own, since the group is folded into the query length.
