@@ -68,7 +68,9 @@ def test_two_int8_terms_are_as_good_as_float() -> None:
     """What is left of the error is the weights' rounding."""
     dice = torch.Generator().manual_seed(1)
     weight = torch.randn(48, 96, generator=dice)
-    x = torch.randn(7, 96, generator=dice) * torch.logspace(-2, 2, 96)  # a few channels outweigh the others
+    x = torch.randn(7, 96, generator=dice) * torch.logspace(
+        -2, 2, 96
+    )  # a few channels outweigh the others
     linear = make_linear(weight, "int8", keep_rows=True)
     exact = x @ linear.rows(torch.arange(48)).T
     error = (linear(x) - exact).abs().max() / exact.abs().max()

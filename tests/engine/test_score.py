@@ -14,7 +14,7 @@ from midfill_engine.worker.context import SCRATCH_ROWS, ContextPool
 from midfill_engine.worker.job import in_passes, score_rows, texts_to_score
 from midfill_engine.worker.score import (
     ScoredText,
-    noisy_channel,
+    score_of,
     scored_text,
     token_log_probabilities,
 )
@@ -63,14 +63,20 @@ def test_what_is_read_is_bounded_and_the_beginning_of_the_whole(
 
 def test_fill_and_suffix_count_alike() -> None:
     logs = torch.tensor([-1.0, -2.0, -4.0])
-    assert noisy_channel(ScoredText((5, 6, 7), 2), logs) == -7
-    assert noisy_channel(ScoredText((5, 6, 7), 0), logs) == -7
+    assert score_of(ScoredText((5, 6, 7), 2), logs, ()) == -7
+    assert score_of(ScoredText((5, 6, 7), 0), logs, ()) == -7
+
+
+def test_the_denoisers_own_word_counts_twice() -> None:
+    logs = torch.tensor([-1.0, -2.0, -4.0])
+    assert score_of(ScoredText((5, 6, 7), 2), logs, (-0.5, -1.0)) == -10
+    assert score_of(ScoredText((5, 6, 7), 3), -logs, (-0.5, -1.0)) == pytest.approx(7 / 3 - 1.5)
 
 
 def test_where_nothing_follows_length_does_not_count() -> None:
     short, long = torch.tensor([-2.0]), torch.tensor([-2.0, -1.0, -1.0])
-    assert noisy_channel(ScoredText((5,), 1), short) < noisy_channel(ScoredText((5, 6, 7), 3), long)
-    assert noisy_channel(ScoredText((), 0), torch.empty(0)) == 0
+    assert score_of(ScoredText((5,), 1), short, ()) < score_of(ScoredText((5, 6, 7), 3), long, ())
+    assert score_of(ScoredText((), 0), torch.empty(0), ()) == 0
 
 
 def test_log_probabilities_of_what_came() -> None:

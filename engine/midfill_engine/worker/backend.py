@@ -23,6 +23,7 @@ from midfill_engine.protocol import FillRequest
 from midfill_engine.worker.candidate import Candidate
 from midfill_engine.worker.context import ORIGIN, ContextPool
 from midfill_engine.worker.drafts import growing_drafts
+from midfill_engine.worker.evidence import token_log_probabilities_of
 from midfill_engine.worker.full_attention import FullAttention
 from midfill_engine.worker.job import (
     Job,
@@ -35,7 +36,7 @@ from midfill_engine.worker.job import (
     in_passes,
     score_rows,
 )
-from midfill_engine.worker.score import noisy_channel, token_log_probabilities
+from midfill_engine.worker.score import score_of, token_log_probabilities
 
 PASS_ROWS: Final = 384  # of several requests in one pass of the denoiser; one alone may have more
 
@@ -86,8 +87,8 @@ class Backend(Protocol):
         turn it is."""
         ...
 
-    def score(self, job: Job, items: Sequence[Scorable]) -> list[float]:
-        """What each finished draft is ranked by, higher first."""
+    def score(self, job: Job, items: Sequence[Scorable]) -> list[float] | None:
+        """What each finished draft is ranked by, higher first; None: by its confidence."""
         ...
 
 
@@ -143,7 +144,7 @@ class ContextCached:
         return list(torch.split(logits, [len(r.outputs) for r in rows]))
 
     def score(self, job: Job, items: Sequence[Scorable]) -> list[float]:
-        """The noisy-channel score of each item."""
+        """The noisy-channel score of each item, and the denoiser's own word."""
         return [score for group in in_passes(items) for score in self._score_pass(job, group)]
 
     def _score_pass(self, job: Job, items: Sequence[Scorable]) -> list[float]:
@@ -152,7 +153,10 @@ class ContextCached:
         targets = torch.tensor([i for item in items for i in item.scored.ids])
         chosen = token_log_probabilities(self._model.base_logits(hidden), targets)
         parts = torch.split(chosen, [len(item.scored.ids) for item in items])
-        return [noisy_channel(i.scored, part) for i, part in zip(items, parts, strict=True)]
+        return [
+            score_of(item.scored, part, token_log_probabilities_of(item.candidate))
+            for item, part in zip(items, parts, strict=True)
+        ]
 
 
 def _run_rows(

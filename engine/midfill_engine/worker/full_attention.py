@@ -21,7 +21,7 @@ from midfill_engine.model.vocabulary import END_OF_TEXT, MASK, Vocabulary
 from midfill_engine.protocol import FillRequest, Quality
 from midfill_engine.worker.candidate import Candidate
 from midfill_engine.worker.drafts import fitting_drafts
-from midfill_engine.worker.job import Job, Scorable, Work, confidence
+from midfill_engine.worker.job import Job, Scorable, Work
 from midfill_engine.worker.length import PUBLISHED_BIAS, START, lengths_around, probed_length
 from midfill_engine.worker.length_moves import resize
 from midfill_engine.worker.window import Window
@@ -134,9 +134,8 @@ class FullAttention:
             torch.cat([self._limited(draft, next(logits)) for draft in job.turn]) for job in jobs
         ]
 
-    def score(self, job: Job, items: Sequence[Scorable]) -> list[float]:
-        """Confidence: such a model has no likelihood of a whole fill in one pass."""
-        return [confidence(item.candidate) for item in items]
+    def score(self, job: Job, items: Sequence[Scorable]) -> None:
+        """None: such a model has no likelihood of a whole fill in one pass."""
 
     def _canvas(self, job: Job, draft: Candidate) -> Canvas:
         context = _context(job)

@@ -264,21 +264,22 @@ def _has_enough(job: Job) -> bool:
 def make_result(
     job: Job,
     items: Sequence[Scorable],
-    scores: Sequence[float],
+    scores: Sequence[float] | None,
     at_deadline: bool,
     vocabulary: Vocabulary,
     calibration: Calibration | None,
 ) -> FillResult:
-    """The answer: the items by their scores, best first."""
-    ranked = sorted(range(len(items)), key=lambda i: -scores[i])
+    """The answer: the items by their scores, or without them by their confidence, best first."""
+    ranks = scores or [confidence(item.candidate) for item in items]
+    ranked = sorted(range(len(items)), key=lambda i: -ranks[i])
     drafts = [vocabulary.decode(candidate.tokens()) for candidate in job.finished]
     untouched = job.request.heal_left + job.request.heal_right
     fills = []
     for i in ranked:
-        others = [score for j, score in enumerate(scores) if j != i]
-        known = (scores[i], others, len(items[i].scored.ids), drafts, untouched)
+        others = [score for j, score in enumerate(scores or ()) if j != i]
+        known = (ranks[i], others, len(items[i].scored.ids), drafts, untouched)
         evidence = evidence_of(items[i].candidate, items[i].text, *known)
-        fills.append(_fill(items[i], scores[i], evidence, vocabulary, calibration))
+        fills.append(_fill(items[i], ranks[i], evidence, vocabulary, calibration))
     stats = replace(job.stats, tokens=len(fills[0].pieces) if fills else 0)
     gate = gate_of(calibration)
     return FillResult(job.request.request_id, tuple(fills), at_deadline, stats, gate)

@@ -21,13 +21,13 @@ class Plan:
     causal_length: int  # left-to-right drafts have at most this many tokens
     samples: int  # so many of them are sampled, beside the greedy one
     level: float  # the number of the strategy by which masked drafts are denoised
-    suffix_tokens: int  # how much of the suffix the score reads
+    suffix_tokens: int  # how much of the suffix the score reads; 0: drafts are not scored
     all_drafts: bool  # finish the drafts; else the others end with the first left-to-right one
     strategy: str = DEFAULT
 
 
 PLANS: Final[dict[Quality, Plan]] = {
-    "fast": Plan((8,), 16, 0, 0.7, 12, all_drafts=False),
+    "fast": Plan((8,), 16, 0, 0.7, 0, all_drafts=False),
     "balanced": Plan((6, 10, 16), 24, 4, 0.8, 32, all_drafts=True),
     "best": Plan((8, 16, 24), 32, 8, 0.9, 32, all_drafts=True),
 }

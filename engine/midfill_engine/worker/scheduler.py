@@ -32,7 +32,6 @@ from midfill_engine.worker.job import (
     Scorable,
     Work,
     commit_step,
-    confidence,
     make_result,
     start_job,
     texts_to_score,
@@ -319,14 +318,16 @@ class Scheduler:
             self._release(run)
             run.ticket.reply(result)
 
-    def _score(self, model: Backend, run: _Run, items: Sequence[Scorable]) -> list[float]:
-        """A score for each item; where the deadline leaves no time, its confidence."""
+    def _score(
+        self, model: Backend, run: _Run, items: Sequence[Scorable]
+    ) -> Sequence[float] | None:
+        """A score for each item; None where there is nothing to choose, or no time to."""
         started = self.clock()
-        if len(items) < 2:
-            return [confidence(item.candidate) for item in items]
+        if len(items) < 2 or not run.job.plan.suffix_tokens:
+            return None
         if run.ticket.deadline - started < self._score_s:
             self._score_s /= 2  # an estimate that is never checked must not stand for ever
-            return [confidence(item.candidate) for item in items]
+            return None
         scores = model.score(run.job, items)
         self._score_s = self.clock() - started
         run.spent(self._score_s, "score_ms")
@@ -337,7 +338,8 @@ class Scheduler:
 
         The first step is always taken: it is what keeps the estimate true.
         """
-        needed = self._step_s + (self._score_s if run.job.finished else 0)
+        to_score = run.job.finished and run.job.plan.suffix_tokens
+        needed = self._step_s + (self._score_s if to_score else 0)
         return run.job.stats.steps > 0 and self.clock() + needed > run.ticket.deadline
 
     def _drop_cancelled(self) -> None:

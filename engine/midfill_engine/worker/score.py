@@ -1,20 +1,24 @@
-"""The noisy-channel score of a fill: how well the base expects it, and what follows after it.
+"""The score of a fill: how well both models expect it, and the base what follows after it.
 
-    score = log p(fill | prefix) + log p(suffix | prefix, fill)
+    score = log p(fill | prefix) + log p(suffix | prefix, fill) + 2 · log q(fill | prefix, suffix)
 
-Both count alike: with a fill that weighs less, the more drafts there are, the likelier one of them
-wins that nobody would write but that happens to suit the suffix (docs/log.md).
+p is the base, q the denoiser as it made the draft. The fill and the suffix count alike: with a fill
+that weighs less, the more drafts there are, the likelier one of them wins that nobody would write
+but that happens to suit the suffix. The denoiser's own word was given its weight on held-out
+packages (docs/log.md).
 
 Pure but for the model's passes, which its caller runs. The fill and the head of the suffix are
 tokenized as one text, as they would stand in a file, so a token may straddle the seam; it counts
 for the side on which it starts.
 
 Source: the noisy-channel decomposition of Yu et al. 2017, "The Neural Noisy Channel", with an
-infill's suffix in place of the observed sequence.
+infill's suffix in place of the observed sequence; the direct model beside it as in their equation
+for decoding.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +27,7 @@ from torch import Tensor
 from midfill_engine.model.vocabulary import Vocabulary
 
 _CHARACTERS_A_TOKEN: Final = 6  # enough suffix text to make the tokens wanted
+_DIRECT: Final = 2.0  # weight of the denoiser's own log probabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +50,17 @@ def scored_text(
     return ScoredText(tuple(kept), min(fill_ids, len(kept)))
 
 
-def noisy_channel(text: ScoredText, log_probabilities: Tensor) -> float:
-    """The score in nats; where nothing follows, the mean per token, lest the shortest win.
+def score_of(text: ScoredText, log_probabilities: Tensor, direct: Sequence[float]) -> float:
+    """The score in nats; where nothing follows, of means per token, lest the shortest win.
 
     Args:
         text: what was scored.
-        log_probabilities: [len(text.ids)], each token's given all before it.
+        log_probabilities: [len(text.ids)], the base's of each token given all before it.
+        direct: the denoiser's of the fill's own tokens and its end.
     """
     if text.ids and len(text.ids) == text.fill_ids:
-        return float(log_probabilities.mean())
-    return float(log_probabilities.sum())
+        return float(log_probabilities.mean()) + _DIRECT * sum(direct) / max(len(direct), 1)
+    return float(log_probabilities.sum()) + _DIRECT * sum(direct)
 
 
 def token_log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
