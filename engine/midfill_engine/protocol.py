@@ -20,7 +20,7 @@ from cattrs import Converter, UnstructureStrategy
 from midfill_engine.calibration import DEFAULT_GATE
 from midfill_engine.errors import ProtocolError
 
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
 _SURROGATES: Final = "surrogatepass"  # an editor's text may hold halves of characters
@@ -70,6 +70,7 @@ class FillRequest:
     max_tokens: int  # upper bound of a fill's length
     want_drafts: bool
     interactive: bool  # goes before requests that nobody is waiting for
+    may_close: int | None = None  # brackets that a fill may close: not those closed in `suffix`
     strategy: str | None = None  # the rule by which a step decides masks; None: the quality's
 
 

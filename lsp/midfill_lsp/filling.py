@@ -5,9 +5,10 @@ files: the server and the command line share it.
 """
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from midfill_engine.protocol import Fill, FillRequest, FillResult
-from midfill_infill import Canvas, Edit, finish
+from midfill_infill import Canvas, Edit, Place, finish
 from midfill_lsp.settings import Effort
 
 
@@ -51,8 +52,17 @@ def request_for(
         max_tokens=min(canvas.max_tokens, effort.max_tokens),
         want_drafts=want_drafts,
         interactive=True,
+        may_close=_may_close(canvas.place),
         strategy=strategy,
     )
+
+
+def _may_close(place: Place) -> int | None:
+    """How many brackets around the hole a fill may close, from the inmost on; None: unknown."""
+    if place.in_text:
+        return None
+    left_open = takewhile(lambda bracket: not bracket.closed, reversed(place.brackets))
+    return sum(1 for _ in left_open)
 
 
 def judged(result: FillResult, text: str, canvas: Canvas) -> Judged:

@@ -163,6 +163,17 @@ def test_causal_takes_proposals_as_far_as_they_hold(vocabulary: Vocabulary) -> N
     assert causal.proposed == []  # it no longer goes the other draft's way
 
 
+def test_causal_ends_with_the_bracket_that_the_suffix_closes(vocabulary: Vocabulary) -> None:
+    name, close, colon = tokens(vocabulary, "self", ")", ":")
+    for may_close, want in ((0, [name, close, EMPTY]), (1, [name, close]), (None, [name, close])):
+        candidate = canvas(6, "causal", Edges((), b"", (), single_line=True, may_close=may_close))
+        candidate.proposed = [name, close]
+        step(vocabulary, candidate, [(name, SURE), (close, SURE), (colon, SURE)])
+        assert candidate.ids[: len(want)] == want
+        assert candidate.done == (may_close == 0)
+        assert candidate.tokens()[2:3] != [colon] or may_close != 0
+
+
 def test_proposals_are_bounded_by_the_canvas(vocabulary: Vocabulary) -> None:
     (a,) = tokens(vocabulary, "a")
     masked = canvas(30)

@@ -14,6 +14,7 @@ from midfill_engine.worker.length import (
     grown,
     lengths_around,
     probed_length,
+    tokens_to_overrun,
 )
 
 FLAT = BiasCurve(0, 1, 0, 1, 1)
@@ -88,3 +89,23 @@ def test_narrow_bounds(start: int, most: int) -> None:
 )
 def test_lengths_of_drafts(best: int, count: int, most: int, want: list[int]) -> None:
     assert lengths_around(best, count, most) == want
+
+
+@pytest.mark.parametrize(
+    ("tokens", "may_close", "want"),
+    [
+        ("name ) and", 0, 2),
+        ("f ( x ) )", 0, 5),
+        ("f ( x ) )", 1, None),
+        ("a [ i ] ) ] }", 2, 7),
+        ('print ( ")" )', 0, None),
+        (r"'\' ) ' )", 0, 4),
+        ("# don't ) )", 0, None),  # an open quote: rather too long than cut
+        (");", 0, 1),
+        ("", 0, None),
+    ],
+)
+def test_a_text_overruns_where_it_closes_what_is_not_its_own(
+    tokens: str, may_close: int, want: int | None
+) -> None:
+    assert tokens_to_overrun([t.encode() for t in tokens.split()], may_close) == want

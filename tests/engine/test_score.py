@@ -88,7 +88,7 @@ def test_log_probabilities_of_what_came() -> None:
 @torch.inference_mode()
 def test_an_empty_fill_at_the_end_of_a_text_takes_no_row(tiny: EmbeddedModel) -> None:
     """There is nothing to predict, and the rows of others still go with their targets."""
-    job = job_for(tiny, ContextPool(tiny.config, 1 << 30), "x = ", "")
+    job = job_for(tiny, ContextPool(tiny.config, 1 << 30), "x = ", "", "balanced")
     empty, other = job.candidates[:2]
     for candidate, ids in ((empty, []), (other, tiny.vocabulary.encode("return"))):
         candidate.ids, candidate.masked = ids, [False] * len(ids)

@@ -16,7 +16,7 @@ from torch import Tensor
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 from midfill_engine.protocol import Draft
 from midfill_engine.worker.copying import MAX_PROPOSED, CopySource
-from midfill_engine.worker.length import grown
+from midfill_engine.worker.length import grown, tokens_to_overrun
 from midfill_engine.worker.strategies import DEFAULT, STRATEGIES, Moves, Step, Strategy
 from midfill_engine.worker.strategies.verification import verified
 
@@ -31,6 +31,7 @@ class Edges:
     required: bytes  # what the text must go on with after them
     tail: tuple[int, ...]  # tokens it ends with; a canvas with a tail has no empties
     single_line: bool  # no line break may follow what is required
+    may_close: int | None = None  # brackets it may close beyond its own; None: any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ class Candidate:
         self._carry_out(moves, step, positions, vocabulary)
         self.proposed = []
         self.steps += 1
+        self._end_before_overrun(vocabulary)
         self._grow(vocabulary)
 
     def propose(self, siblings: Sequence[Candidate], vocabulary: Vocabulary) -> None:
@@ -302,6 +304,19 @@ class Candidate:
         self.ids[position:] = [token for token, _ in rest]
         self.confidences[position:] = [confidence for _, confidence in rest]
         self.masked = [False] * len(self.ids)
+
+    def _end_before_overrun(self, vocabulary: Vocabulary) -> None:
+        """End a left-to-right draft that has closed what the text behind the hole closes.
+
+        The token with that bracket stays, as others may be in it, and is cut in the text.
+        """
+        if self.view != "causal" or self.edges.may_close is None or self.required:
+            return
+        known = self.masked.index(True) if True in self.masked else len(self.ids)
+        texts = [vocabulary.token_bytes[i] for i in self.ids[self.bound : known] if i != EMPTY]
+        if (count := tokens_to_overrun(texts, self.edges.may_close)) is not None:
+            end = self.bound + count
+            self._end_with(end, [(EMPTY, self.confidences[end - 1])])
 
     def _end_with_whole_line(self, vocabulary: Vocabulary) -> None:
         """End a fill of several lines at the last line break that it has come to."""

@@ -30,8 +30,11 @@ def growing_drafts(vocabulary: Vocabulary, request: FillRequest) -> list[Candida
     edges = _edges(vocabulary, request)
     asked = (request.max_tokens, request.single_line)
     most = longest(plan, *asked)
-    drafts = _masked(edges, request, most, grows=True)
-    if plan.causal_length and not edges.tail:
+    causal = plan.causal_length and not edges.tail
+    drafts: list[Candidate] = []
+    if not (causal and plan.causal_only):
+        drafts += _masked(edges, request, most, grows=True)
+    if causal:
         copies = CopySource.of_texts(vocabulary, request.prefix, request.suffix)
         length = causal_length(plan, *asked)
         drafts += [
@@ -73,4 +76,4 @@ def _edges(vocabulary: Vocabulary, request: FillRequest) -> Edges:
     tail = vocabulary.encode(request.heal_right)
     if len(certain) + len(required) + len(tail) > MAX_EDGE_TOKENS:
         raise RequestRejected("the text to be healed at the hole's edges is too long")
-    return Edges(tuple(certain), required, tuple(tail), request.single_line)
+    return Edges(tuple(certain), required, tuple(tail), request.single_line, request.may_close)

@@ -254,8 +254,6 @@ def commit_step(job: Job, logits: Tensor, vocabulary: Vocabulary) -> None:
 
 def _has_enough(job: Job) -> bool:
     """Whether what is left to denoise is not worth its passes."""
-    if not job.plan.all_drafts and any(c.view == "causal" for c in job.finished):
-        return True
     samples = sum(c.seed is not None for c in job.finished)
     stragglers = all(c.seed is not None for c in job.active)
     return stragglers and samples >= SHARE_OF_SAMPLES * job.plan.samples

@@ -1,4 +1,4 @@
-"""How long a canvas is: growth by a block, and the choice of a length before it is filled. Pure.
+"""How long a canvas is: growth by a block, an end at a bracket, the choice of a length. Pure.
 
 A canvas with *empty* tokens needs neither to be shorter than it began: they trail. It grows where
 it is full without an end. A length is chosen for models that see both sides of a canvas and cannot
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 START: Final = 8  # tokens
+_QUOTES: Final = b"\"'`"
+_ESCAPE: Final = ord("\\")
 _PATIENCE: Final = 4  # lengths in a row that are no better, before a direction is given up
 _SPREAD: Final = (1.0, 0.75, 1.35, 0.5, 2.0)  # lengths of the drafts around the chosen one
 
@@ -20,6 +22,31 @@ _SPREAD: Final = (1.0, 0.75, 1.35, 0.5, 2.0)  # lengths of the drafts around the
 def grown(length: int, block: int, limit: int) -> int:
     """The length of a canvas after growth by another block, at most `limit`, never less."""
     return max(length, min(length + block, limit))
+
+
+def tokens_to_overrun(tokens: Sequence[bytes], may_close: int) -> int | None:
+    """How many tokens it takes to close more brackets than the text opens and `may_close` others.
+
+    None if it does not. Brackets between quotes do not count, nor do those behind a quote that is
+    never closed: such a text goes on.
+    """
+    own, quote, escaped = 0, 0, False
+    for count, token in enumerate(tokens, 1):
+        for byte in token:
+            if escaped:
+                escaped = False
+            elif quote:
+                escaped = byte == _ESCAPE
+                quote = 0 if byte == quote else quote
+            elif byte in _QUOTES:
+                quote = byte
+            elif byte in b"([{":
+                own += 1
+            elif byte in b")]}":
+                own -= 1
+                if own < -may_close:
+                    return count
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,14 +22,14 @@ class Plan:
     samples: int  # so many of them are sampled, beside the greedy one
     level: float  # the number of the strategy by which masked drafts are denoised
     suffix_tokens: int  # how much of the suffix the score reads; 0: drafts are not scored
-    all_drafts: bool  # finish the drafts; else the others end with the first left-to-right one
+    causal_only: bool  # no masked drafts, where there can be left-to-right ones
     strategy: str = DEFAULT
 
 
 PLANS: Final[dict[Quality, Plan]] = {
-    "fast": Plan((8,), 16, 0, 0.7, 0, all_drafts=False),
-    "balanced": Plan((6, 10, 16), 24, 4, 0.8, 32, all_drafts=True),
-    "best": Plan((8, 16, 24), 32, 8, 0.9, 32, all_drafts=True),
+    "fast": Plan((8,), 16, 0, 0.7, 0, causal_only=True),
+    "balanced": Plan((6, 10, 16), 24, 4, 0.8, 32, causal_only=False),
+    "best": Plan((8, 16, 24), 32, 8, 0.9, 32, causal_only=False),
 }
 
 
@@ -56,7 +56,8 @@ def plan_for(request: FillRequest) -> Plan:
     if request.strategy not in STRATEGIES:
         known = ", ".join(STRATEGIES)
         raise RequestRejected(f"there is no strategy {request.strategy!r}; there are {known}")
-    return replace(plan, strategy=request.strategy, level=STRATEGIES[request.strategy].level)
+    level = STRATEGIES[request.strategy].level
+    return replace(plan, strategy=request.strategy, level=level, causal_only=False)
 
 
 def lengths(plan: Plan, max_tokens: int, single_line: bool, exact: bool) -> tuple[int, ...]:

@@ -1,0 +1,31 @@
+"""What is asked of the engine for a canvas."""
+
+from __future__ import annotations
+
+import pytest
+
+from midfill_infill import build_canvas, hole_at
+from midfill_lsp.filling import request_for
+from midfill_lsp.settings import DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("text", "may_close"),
+    [
+        ("x = f(|)\n", 0),
+        ("x = f(|\n", 1),
+        ("x = f(g(|)\n", 0),  # the inner one is closed, as the filters see it
+        ("x = f(g(a)[|])\n", 0),
+        ("x = |\n", 0),
+        ('x = f("a|")\n', None),
+        ("# f(|)\n", None),
+    ],
+)
+def test_a_fill_may_close_what_the_text_behind_does_not(text: str, may_close: int | None) -> None:
+    before, _, after = text.partition("|")
+    hole = hole_at(before + after, len(before), "python")
+    assert hole is not None
+    canvas = build_canvas(before + after, hole, "python")
+    assert canvas is not None
+    request = request_for(canvas, DEFAULTS.automatic, want_drafts=False)
+    assert request.may_close == may_close
