@@ -69,7 +69,7 @@ class Int8Linear:
 
     def product(self, quantized: Tensor) -> Tensor:
         """[N, in] int8 → [N, out] float32"""
-        y: Tensor = torch.ops.onednn.qlinear_pointwise(
+        y: Tensor = torch.ops.onednn.qlinear_pointwise.default(
             quantized, 1.0, 0, self.packed, self.scales, self.zeros,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
