@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.packages import entry, tarball, write_list
 
-from midfill_engine.errors import TrainingError
+from midfill_engine.errors import TrainingError, TrainingFailed
 from midfill_engine.training.download import fetch_packages
 from midfill_engine.training.packages import Package, Registry, read_packages
 
@@ -97,7 +97,7 @@ def test_failures_are_named_and_keep_nothing_else_from_being_had(
     archives = tmp_path / "archives"
     (shelf / "right-1.tgz").write_bytes(ARCHIVE)
     (shelf / "wrong-1.tgz").write_bytes(b"something else")
-    with pytest.raises(TrainingError) as caught:
+    with pytest.raises(TrainingFailed) as caught:
         fetch([npm("gone"), npm("right"), npm("wrong")], archives)
     assert "2 of 3 packages" in str(caught.value)
     assert "npm:gone 1: npm: notarget No matching version found for gone@1" in str(caught.value)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from midfill_engine.adapter_file import AdapterInfo, read_info
-from midfill_engine.errors import TrainingError
+from midfill_engine.errors import TrainingError, TrainingFailed
 from midfill_engine.training.corpus import Corpus
 from midfill_engine.training.run_log import RunLog
 
@@ -36,8 +36,8 @@ def write_report(run: Path, corpus: Path, out: Path) -> None:
     """Write README.md, curve.svg and manifest.json of the run in `run` into the folder `out`.
 
     Raises:
-        TrainingError: there is no log of validations, the corpus is not that of the run, or
-            matplotlib is not installed.
+        TrainingError: there is no log of validations, or the corpus is not that of the run.
+        TrainingFailed: matplotlib is not installed.
         ModelMissing, ModelCorrupt: there is no adapter, or it is damaged.
     """
     entries = RunLog(run / "log.jsonl").read()
@@ -59,13 +59,13 @@ def draw_curve(entries: Sequence[Entry], path: Path) -> None:
     """Draw held-out losses over hole tokens, the base's and the start's as horizontal lines.
 
     Raises:
-        TrainingError: matplotlib is not installed.
+        TrainingFailed: matplotlib is not installed.
     """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise TrainingError("a curve needs matplotlib: pip install 'midfill[plots]'") from error
+        raise TrainingFailed("a curve needs matplotlib: pip install 'midfill[plots]'") from error
     steps = [entry for entry in entries if entry["kind"] == "step"]
     unit, name = _unit(steps[-1]["hole_tokens"])
     figure = Figure(figsize=(7.2, 8.4), layout="constrained")

@@ -274,8 +274,9 @@ def train(config: TrainConfig, watcher: Watcher) -> None:
 
     Raises:
         ModelError: the model or the adapter to start from cannot be used.
-        TrainingError: there is no corpus, no such device, what lies in `out` is no run that can be
-            gone on with, or a process of the run has died.
+        TrainingError: there is no corpus, no such device, or what lies in `out` is no run that can
+            be gone on with.
+        TrainingFailed: a process of the run has died.
     """
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
