@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from midfill_engine.adapter_file import AdapterInfo, read_info
 from midfill_engine.errors import TrainingError, TrainingFailed
-from midfill_engine.training.corpus import Corpus
+from midfill_engine.training.corpus import MANIFEST, Corpus
 from midfill_engine.training.run_log import RunLog
 
 _ADAPTER: Final = "adapter-best.safetensors"
@@ -48,10 +48,10 @@ def write_report(run: Path, corpus: Path, out: Path) -> None:
     if sha256[:12] != steps[-1]["corpus"]:
         raise TrainingError(f"{corpus} is {sha256[:12]}; the run's is {steps[-1]['corpus']}")
     info = read_info(run / _ADAPTER)
-    manifest = json.loads((corpus / "manifest.json").read_bytes())
+    manifest = json.loads((corpus / MANIFEST).read_bytes())
     out.mkdir(parents=True, exist_ok=True)
     draw_curve(entries, out / "curve.svg")
-    shutil.copyfile(corpus / "manifest.json", out / "manifest.json")
+    shutil.copyfile(corpus / MANIFEST, out / MANIFEST)
     (out / "README.md").write_text(_readme(out.name, entries, info, manifest))
 
 
