@@ -12,7 +12,8 @@ EngineError
 │   └── WorkerOutdated     one of another version of midfill is there, and others use it
 ├── RequestRejected        the worker refused the request; the message says why
 ├── RequestCancelled       the caller withdrew the request
-└── TrainingError          a training run or a corpus cannot be made as asked
+└── TrainingError          a training run or a corpus cannot be made of what was given for it
+    └── TrainingFailed     it could not be done, whatever was given
 """
 
 from __future__ import annotations
@@ -68,3 +69,7 @@ class RequestCancelled(EngineError):
 
 class TrainingError(EngineError):
     """Something that whoever started a training run can put right."""
+
+
+class TrainingFailed(TrainingError):
+    """A process of a training died, a download failed, or what draws curves is not installed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from midfill_infill.brackets import PAIRS
@@ -55,16 +56,22 @@ def opener_before(text: str, lexed: Lexed, language: Language | None) -> Opener 
 def statement_start(text: str, end: int, lexed: Lexed) -> int:
     """Where the first line of the statement starts whose last line has `end` in it or behind it.
 
-    A line that closes a bracket belongs to the line on which the bracket was opened.
+    A line that closes a bracket belongs to the line on which the bracket was opened, and one that
+    begins in a string or a comment to the line on which that begins.
     """
     start = line_start(text, end, max(0, end - _REACH))
     depth = 0
-    for offset, char in reversed(lexed.brackets):
+    marks: list[tuple[int, str | Span]] = [*lexed.brackets, *((s.start, s) for s in lexed.spans)]
+    for offset, mark in sorted(marks, key=itemgetter(0), reverse=True):
         if offset >= end:
+            continue
+        if isinstance(mark, Span):
+            if offset < start < mark.end:
+                start = line_start(text, offset, max(0, offset - _REACH))
             continue
         if offset < start and depth == 0:
             break
-        depth = max(0, depth - 1) if char in PAIRS else depth + 1
+        depth = max(0, depth - 1) if mark in PAIRS else depth + 1
         if offset < start and depth == 0:
             start = line_start(text, offset, max(0, offset - _REACH))
     return start
@@ -75,18 +82,14 @@ def code_end(text: str, lexed: Lexed, *, docstrings: bool) -> int:
     lowest = max(0, lexed.stop - _REACH)
     end = lowest + len(text[lowest : lexed.stop].rstrip())
     for span in reversed(lexed.spans):
-        if span.end != end or not (_is_comment(span) or (docstrings and _alone(text, span))):
+        if span.end < end or not (span.is_comment or (docstrings and _alone(text, span))):
             break
         lowest = max(0, span.start - _REACH)
         before = text[lowest : span.start]
-        if not _is_comment(span):
+        if not span.is_comment:
             before = before.rstrip("rRuUbBfF")
         end = lowest + len(before.rstrip())
     return end
-
-
-def _is_comment(span: Span) -> bool:
-    return span.quoted.kind == "comment"
 
 
 def _alone(text: str, span: Span) -> bool:

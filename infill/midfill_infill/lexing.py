@@ -34,6 +34,10 @@ class Span:
     end: int
     closed: bool
 
+    @property
+    def is_comment(self) -> bool:
+        return self.quoted.kind == "comment"
+
 
 @dataclass(frozen=True, slots=True)
 class Lexed:

@@ -62,7 +62,7 @@ def _closing_quote(text: str, hole: Hole, inside: Span) -> str | None:
 
     What ends a string of the hole's own line on a later line begins the next string in truth.
     """
-    if inside.quoted.kind == "comment":
+    if inside.is_comment:
         return None
     limit = min(len(text), hole.end + _STRING_CHARS)
     if line_start(text, hole.start, max(0, hole.start - _NEAR_BEFORE)) <= inside.start:

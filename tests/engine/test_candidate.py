@@ -272,15 +272,25 @@ def test_no_line_break_is_proposed_to_a_single_line(vocabulary: Vocabulary) -> N
 
 
 @pytest.mark.parametrize("view", ["masked", "causal"])
-def test_a_full_canvas_without_an_end_grows(vocabulary: Vocabulary, view: View) -> None:
+@settings(deadline=None)
+@given(block=st.integers(1, 12), limit=st.integers(0, 40))
+def test_growth_is_by_a_block_and_within_the_limit(
+    vocabulary: Vocabulary, view: View, block: int, limit: int
+) -> None:
     (a,) = tokens(vocabulary, "a")
-    candidate = canvas(2, view, most=5)
-    lengths = []
+    candidate, lengths = canvas(block, view), [block]
+    candidate.limit = limit
     while not candidate.done:
         step(vocabulary, candidate, [(a, SURE)] * len(candidate.open_positions))
         lengths.append(len(candidate.ids))
-    assert sorted(set(lengths)) in ([2, 4, 5], [4, 5])
-    assert candidate.tokens() == [a] * 5
+    assert lengths == sorted(lengths)
+    assert set(lengths) == {*range(block, limit, block), max(block, limit)}
+    assert candidate.tokens() == [a] * lengths[-1]
+
+
+@pytest.mark.parametrize("view", ["masked", "causal"])
+def test_a_canvas_that_has_found_its_end_grows_no_more(vocabulary: Vocabulary, view: View) -> None:
+    (a,) = tokens(vocabulary, "a")
     candidate = canvas(2, view, most=5)
     while not candidate.done:
         last = len(candidate.ids) == 4

@@ -1,31 +1,20 @@
-"""Growth, and the climb to a hole's length, on curves whose top is known."""
+"""The climb to a hole's length, on curves whose top is known."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from midfill_engine.worker.length import (
     PUBLISHED_BIAS,
     BiasCurve,
-    grown,
     lengths_around,
     probed_length,
     tokens_to_overrun,
 )
 
 FLAT = BiasCurve(0, 1, 0, 1, 1)
-
-
-@given(st.integers(1, 50), st.integers(1, 50), st.integers(0, 100))
-def test_growth_is_by_a_block_and_within_the_limit(length: int, block: int, limit: int) -> None:
-    now = grown(length, block, limit)
-    assert length <= now <= length + block
-    assert now <= max(limit, length)
-    assert now in (length + block, limit, length)
 
 
 def climb(

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.jobs import job_for
 
+from midfill_engine.calibration import EVIDENCE
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.worker.candidate import Candidate
 from midfill_engine.worker.context import SCRATCH_ROWS, ContextPool
-from midfill_engine.worker.job import in_passes, score_rows, texts_to_score
+from midfill_engine.worker.job import in_passes, make_result, score_rows, texts_to_score
 from midfill_engine.worker.score import (
     ScoredText,
     score_of,
@@ -83,6 +84,37 @@ def test_log_probabilities_of_what_came() -> None:
     logits = torch.tensor([[0.0, 0.0], [0.0, -torch.inf]])
     logs = token_log_probabilities(logits, torch.tensor([1, 0]))
     assert torch.allclose(logs, torch.tensor([0.5, 1.0]).log())
+
+
+@pytest.mark.parametrize(
+    ("texts", "scores", "known"),
+    [
+        (["a", "x"], None, [(0, 0, 0)] * 2),
+        (["a", "x"], [-3.0, -5.0], [(2, -3, 1), (-2, -5, 1)]),
+        (["a", "x"], [-30.0, -50.0], [(10, -30, 1), (-10, -50, 1)]),
+        (["a"], [-3.0], [(0, 0, 0)]),
+        (["a"], None, [(0, 0, 0)]),
+        ([], None, []),
+    ],
+)
+def test_what_scores_are_evidence_of(
+    tiny: EmbeddedModel,
+    texts: list[str],
+    scores: list[float] | None,
+    known: list[tuple[float, float, float]],
+) -> None:
+    """Of nothing, where nothing was scored or there was nothing to choose from."""
+    job = job_for(tiny, ContextPool(tiny.config, 1 << 30), "x = ", "")
+    for candidate, text in zip(job.candidates, texts, strict=False):
+        candidate.ids = tiny.vocabulary.encode(text)
+        candidate.masked, candidate.confidences = [False], [0.5 if text == "a" else 0.25]
+        assert len(candidate.ids) == 1
+        job.finished.append(candidate)
+    items = texts_to_score(job, tiny.vocabulary)
+    result = make_result(job, items, scores, False, tiny.vocabulary, None)
+    assert [fill.text for fill in result.fills] == texts
+    pieces = [dict(zip(EVIDENCE, fill.evidence, strict=True)) for fill in result.fills]
+    assert [(p["margin"], p["score_per_token"], p["scored"]) for p in pieces] == known
 
 
 @torch.inference_mode()

@@ -140,7 +140,7 @@ def test_a_client_that_floods_does_not_starve_another(
 ) -> None:
     """The other's steps follow one another at every second pass at the latest, the first too."""
     contexts(tiny, 4, monkeypatch)
-    monkeypatch.setattr(backend, "PASS_ROWS", 60)
+    monkeypatch.setattr(backend, "SHARED_PASS_ROWS", 60)
     counted = Passes(tiny)
     other = Asked(request_for(want_drafts=True, request_id=99), OTHER)
     seen: list[int] = []

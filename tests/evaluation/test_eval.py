@@ -80,10 +80,17 @@ def test_a_smaller_choice_is_part_of_a_larger_one(tmp_path: Path) -> None:
     assert len(large.problems) == 20
 
 
-@pytest.mark.usefixtures("private_dirs", "sources")
-def test_without_a_model_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["eval", "--model", str(tmp_path / "none")]) == ExitCode.MODEL
-    assert str(tmp_path / "none") in capsys.readouterr().err
+@pytest.mark.parametrize("also", [[], ["--fit-calibration"]])
+@pytest.mark.usefixtures("private_dirs")
+def test_without_a_model_nothing_is_downloaded(
+    also: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def sources(archives: Path, say: object) -> list[Source]:
+        pytest.fail("packages are asked for")
+
+    monkeypatch.setattr(running, "held_out_sources", sources)
+    assert main(["eval", "--model", "nope", *also]) == ExitCode.MODEL
+    assert "the model asked for is 'nope'" in capsys.readouterr().err
 
 
 def test_a_quality_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:

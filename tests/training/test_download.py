@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.packages import entry, tarball, write_list
 
-from midfill_engine.errors import TrainingError
+from midfill_engine.errors import TrainingError, TrainingFailed
 from midfill_engine.training.download import fetch_packages
 from midfill_engine.training.packages import Package, Registry, read_packages
 
@@ -28,7 +28,8 @@ if [ -f "$file" ]; then cp "$file" "$to"; else
   echo "npm error code ETARGET"; echo "npm error notarget No matching version found for $2."; exit 1
 fi
 """
-# apt: knows what stands in $SHELF/index, has what lies in $SHELF, shows the sources it was given.
+# apt: knows what stands in $SHELF/index, has what lies in $SHELF, shows the sources it was given,
+# says at an update what stands in $SHELF/said.
 APT = """#!/bin/sh
 for word; do
   last="$word"
@@ -37,7 +38,7 @@ done
 case "$(basename "$0") $*" in
   apt-config*) echo "A='$SHELF/sources.list'"; echo "B='$SHELF/sources.list.d'";;
   apt-cache*) cat "$SHELF/index";;
-  *update) cp -r "${sources#*=}" "$SHELF/seen";;
+  *update) cp -r "${sources#*=}" "$SHELF/seen"; cat "$SHELF/said" 2>/dev/null;;
   *) cp "$SHELF/${last%%=*}_"* . 2>/dev/null || { echo "E: Failed to fetch $last"; exit 100; };;
 esac
 """
@@ -97,7 +98,7 @@ def test_failures_are_named_and_keep_nothing_else_from_being_had(
     archives = tmp_path / "archives"
     (shelf / "right-1.tgz").write_bytes(ARCHIVE)
     (shelf / "wrong-1.tgz").write_bytes(b"something else")
-    with pytest.raises(TrainingError) as caught:
+    with pytest.raises(TrainingFailed) as caught:
         fetch([npm("gone"), npm("right"), npm("wrong")], archives)
     assert "2 of 3 packages" in str(caught.value)
     assert "npm:gone 1: npm: notarget No matching version found for gone@1" in str(caught.value)
@@ -180,6 +181,23 @@ def test_apt_finds_the_version_that_has_the_archive(
     assert (shelf / "seen/a.sources").read_text() == (
         f"Types: {registry}\nURIs: uri://some/debian-security"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("", ""),
+        ("Reading package lists...\n", ""),
+        ("Err:1 x\nW: Failed to fetch\nE: Some failed\n", " (apt-get update: Failed to fetch)"),
+        ("E: No sources could be read.\n", " (apt-get update: No sources could be read.)"),
+    ],
+)
+def test_an_apt_that_knows_nothing(said: str, why: str, shelf: Path, tmp_path: Path) -> None:
+    (shelf / "index").touch()
+    (shelf / "said").write_text(said)
+    with pytest.raises(TrainingError) as caught:
+        fetch([package("deb-src", "p", "p_1.orig.tar.gz")], tmp_path)
+    assert f"apt knows none of them{why}; does it reach an archive" in str(caught.value)
 
 
 def test_a_version_that_apt_no_longer_has(shelf: Path, tmp_path: Path) -> None:

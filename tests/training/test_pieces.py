@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -10,15 +9,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from midfill_engine.adapter_file import check_adapter
 from midfill_engine.errors import TrainingError
 from midfill_engine.model_files import read_config
 from midfill_engine.training.config import TrainConfig
-from midfill_engine.training.corpus import Corpus
-from midfill_engine.training.pieces import cut_corpus, join_pieces, timed, write_pieces
+from midfill_engine.training.pieces import join_pieces, timed, write_pieces
 from midfill_engine.training.run_log import RunLog
 
 ROOT = Path(__file__).parent.parent.parent
@@ -72,26 +69,6 @@ def test_pieces_that_are_missing_or_damaged(pieces: Path, tmp_path: Path) -> Non
         join_pieces(copy, tmp_path)
     with pytest.raises(TrainingError, match="SHA256SUMS cannot be read"):
         join_pieces(tmp_path, tmp_path)
-
-
-def test_a_corpus_is_cut_by_whole_documents(config: TrainConfig, tmp_path: Path) -> None:
-    whole = Corpus.open(config.corpus)
-    tokens = int(whole.documents["length"][whole.documents["validation"] == 0].sum())
-    cuts = []
-    for share in (0.3, 0.8):
-        cut_corpus(config.corpus, tmp_path / str(share), int(tokens * share))
-        cut = Corpus.open(tmp_path / str(share))
-        texts = [cut.document(i).tobytes() for i in range(len(cut.documents))]
-        learnt = [t for t, v in zip(texts, cut.documents["validation"], strict=True) if not v]
-        assert 0 < sum(map(len, learnt)) <= 2 * tokens * share
-        assert cut.documents["validation"].sum() == whole.documents["validation"].sum()
-        cuts.append((cut, learnt))
-    (small, few), (large, many) = cuts
-    assert set(few) < set(many)
-    assert small.sha256 != large.sha256
-    manifest = json.loads((tmp_path / "0.3" / "manifest.json").read_bytes())
-    assert manifest["cut_from"] == whole.sha256
-    assert manifest["tokens"] == len(small.tokens) == np.sum(small.documents["length"])
 
 
 def test_time_plans_the_decay(config: TrainConfig, tmp_path: Path) -> None:

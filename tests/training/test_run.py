@@ -28,7 +28,7 @@ from midfill_engine.training import adapter, checkpoint, train
 from midfill_engine.training.base import Base
 from midfill_engine.training.batches import Batches
 from midfill_engine.training.byte_tokens import ByteTokens
-from midfill_engine.training.checkpoint import Checkpoint, Progress
+from midfill_engine.training.checkpoint import Progress, RunState
 from midfill_engine.training.config import TrainConfig
 from midfill_engine.training.corpus import Corpus
 from midfill_engine.training.division import Division, first_division, measured
@@ -60,7 +60,7 @@ def curve(config: TrainConfig) -> list[dict[str, Any]]:
     return [{k: v for k, v in entry.items() if k not in TIMES} for entry in entries]
 
 
-def kept(config: TrainConfig) -> Checkpoint:
+def kept(config: TrainConfig) -> RunState:
     shapes = adapter_shapes(read_config(Path(config.model)), config.rank)
     count = sum(torch.Size(shape).numel() for shape in shapes.values())
     corpus = Corpus.open(config.corpus).sha256
@@ -270,7 +270,7 @@ def test_a_checkpoint_comes_back(config: TrainConfig, tmp_path: Path) -> None:
     optimizer.update(torch.randn(9), config)
     progress = Progress(7, 5, 1.5, 0.25, "abc", {"masked": (0.1, 3.0)})
     path = tmp_path / "checkpoint.pt"
-    checkpoint.save(path, Checkpoint(optimizer, progress, ALONE, "c"))
+    checkpoint.save(path, RunState(optimizer, progress, ALONE, "c"))
     found = checkpoint.load(path, 9, "c", "cpu")
     assert (found.progress, found.division, found.optimizer.step) == (progress, ALONE, 1)
     for name in ("parameters", "first", "second", "average"):

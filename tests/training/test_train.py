@@ -25,6 +25,8 @@ from midfill_engine.training.functions import head_logits
 from midfill_engine.training.optimizer import Optimizer, learning_rate
 from midfill_engine.training.passes import canvas_losses
 from midfill_engine.training.recipe import Recipe
+from midfill_lsp.cli import main
+from midfill_lsp.cli.exit_codes import ExitCode
 
 CAUSAL_WEIGHT = 0.5
 
@@ -227,6 +229,38 @@ def test_settings_that_are_refused(tmp_path: Path, text: str, message: str) -> N
     path.write_text(text)
     with pytest.raises(TrainingError, match=message):
         TrainConfig.load(path)
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "message"),
+    [
+        (["run", "settings.json"], '{"corpus": "c", "out": "o", "speed": 3}', "['speed']"),
+        (["run", "settings.json"], '{"corpus": "c", "out": "o", "rank": "x"}', "rank cannot be"),
+        (["run", "none.json"], "", "none.json cannot be read"),
+        (["pack", "settings.json", "pieces"], '{"corpus": "c", "speed": 3}', "['speed']"),
+        (["pack", "settings.json", "pieces"], '{"corpus": 3, "out": "o"}', "corpus cannot be 3"),
+        (["pack", "settings.json", "pieces", "--tokens", "9"], '{"corpus": "c", "out": "o"}',
+         "c is no corpus"),
+        (["corpus", "settings.json", "out"], '{"archives": "a", "speed": 3}', "['speed']"),
+        (["corpus", "settings.json", "out"], '{"archives": 3}', "archives cannot be 3"),
+        (["corpus", "settings.json", "out"], '{"archives": "a", "packages": "p"}', "no list"),
+        (["packed", "pieces", "out", "--seconds", "1"], "", "SHA256SUMS cannot be read"),
+        (["report", "run", "out", "--corpus", "c"], "", "log.jsonl is not there"),
+    ],
+)  # fmt: skip
+def test_what_a_command_was_given_and_cannot_use(
+    command: list[str],
+    text: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("settings.json").write_text(text)
+    assert main(["train", *command]) == ExitCode.INPUT
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.json"]
 
 
 def test_settings_of_every_type(tmp_path: Path) -> None:

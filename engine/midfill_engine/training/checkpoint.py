@@ -35,7 +35,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Checkpoint:
+class RunState:
     """All of a run's state. `corpus` is the sha256 of what it learns from."""
 
     optimizer: Optimizer
@@ -44,7 +44,7 @@ class Checkpoint:
     corpus: str
 
 
-def save(path: Path, state: Checkpoint) -> None:
+def save(path: Path, state: RunState) -> None:
     """Store a run's state; until that is done, the one before it stays."""
     vectors = {name: getattr(state.optimizer, name).cpu() for name in _VECTORS}
     parts = {
@@ -61,7 +61,7 @@ def save(path: Path, state: Checkpoint) -> None:
     part.replace(path)
 
 
-def load(path: Path, parameters: int, corpus: str, device: str) -> Checkpoint:
+def load(path: Path, parameters: int, corpus: str, device: str) -> RunState:
     """Read a run's state onto a device.
 
     Raises:
@@ -72,7 +72,7 @@ def load(path: Path, parameters: int, corpus: str, device: str) -> Checkpoint:
         raw: dict[str, Any] = torch.load(path, weights_only=True, map_location=device)
         optimizer = Optimizer(**{name: raw[name] for name in _VECTORS}, step=raw["step"])
         progress, division = Progress(**raw["progress"]), Division(**raw["division"])
-        state = Checkpoint(optimizer, progress, division, raw["corpus"])
+        state = RunState(optimizer, progress, division, raw["corpus"])
     except (OSError, EOFError, RuntimeError, pickle.UnpicklingError, KeyError, TypeError) as error:
         raise TrainingError(f"{path} is no checkpoint that can be gone on from: {error}") from error
     if (found := len(optimizer.parameters)) != parameters:

@@ -1,7 +1,8 @@
-"""Builds and reads the corpus: one memory-mapped file of tokens and a table of documents.
+"""Builds, reads and cuts the corpus: one memory-mapped file of tokens and a table of documents.
 
-Owns the split by package, the shares of tests and packages, the manifest and the files' layout:
-`tokens.bin` (uint16), `docs.npy` (`DOCUMENT`), `manifest.json`, which is written last.
+Owns the split by package, the shares of tests and packages, which documents remain of a corpus
+that is cut to a size, the manifest and the files' layout: `TOKENS` (uint16), `TABLE` (`DOCUMENT`),
+`MANIFEST`, which is written last.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from midfill_engine.training.duplicates import Duplicates, stable_hash
 from midfill_engine.training.packages import Package
 from midfill_engine.training.sources import LANGUAGES, Dropped, SourceFile, examine
 
+TOKENS, TABLE, MANIFEST = "tokens.bin", "docs.npy", "manifest.json"
+FILES: Final = (TOKENS, TABLE, MANIFEST)
 DOCUMENT: Final = np.dtype(
     [
         ("start", "<i8"),
@@ -52,9 +55,9 @@ class Corpus:
             TrainingError: there is none in `folder`.
         """
         try:
-            documents = np.load(folder / "docs.npy")
-            manifest = json.loads((folder / "manifest.json").read_bytes())
-            tokens = np.memmap(folder / "tokens.bin", dtype=np.uint16, mode="r")
+            documents = np.load(folder / TABLE)
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+            tokens = np.memmap(folder / TOKENS, dtype=np.uint16, mode="r")
         except (OSError, ValueError) as error:
             raise TrainingError(f"{folder} is no corpus: {error}") from error
         return cls(tokens, documents, manifest["sha256"])
@@ -117,9 +120,10 @@ def build(
     entries: list[dict[str, Any]] = []
     start, digest = 0, hashlib.sha256()
     out.mkdir(parents=True, exist_ok=True)
-    (out / "manifest.json").unlink(missing_ok=True)  # until it is whole again, it is no corpus
+    (out / MANIFEST).unlink(missing_ok=True)  # until it is whole again, it is no corpus
     ordered = sorted(packages, key=lambda p: (not p.validation, p.registry, p.name))
-    with (out / "tokens.bin.part").open("wb") as stream:
+    part = out / f"{TOKENS}.part"
+    with part.open("wb") as stream:
         for number, package in enumerate(ordered):
             files, dropped = builder.keep(package, examine(archives, package))
             texts = [file.text for file in files]
@@ -134,8 +138,7 @@ def build(
             entries.append(_entry(package, files, dropped))
             progress = f"[{number + 1}/{len(ordered)}] {package}"
             say(f"{progress}: {len(files)} files, {start} tokens so far")
-    (out / "tokens.bin.part").replace(out / "tokens.bin")
-    np.save(out / "docs.npy", np.array(rows, dtype=DOCUMENT))
+    part.replace(out / TOKENS)
     total: Counter[str] = Counter()
     for entry in entries:
         total.update(entry["dropped"])
@@ -145,7 +148,46 @@ def build(
         "dropped": dict(sorted(total.items())),
         "packages": entries,
     }
-    (out / "manifest.json").write_text(json.dumps(summary, indent=1), "utf-8")
+    _write_tables(out, np.array(rows, dtype=DOCUMENT), summary)
+
+
+def cut_corpus(folder: Path, out: Path, tokens: int) -> None:
+    """Write what remains of a corpus when its documents to learn from are cut to so many tokens.
+
+    Those with the lowest hash of their content remain, so that a smaller cut is part of a larger
+    one. Held-out documents all remain.
+
+    Raises:
+        TrainingError: there is no corpus in `folder`.
+    """
+    corpus = Corpus.open(folder)
+    rows = corpus.documents
+    learnt = np.flatnonzero(rows["validation"] == 0)
+    order = sorted(learnt, key=lambda i: hashlib.sha256(corpus.document(int(i)).tobytes()).digest())
+    within = np.cumsum(rows["length"][order], dtype=np.int64) <= tokens
+    held_out = np.flatnonzero(rows["validation"])
+    kept = np.sort(np.concatenate([np.array(order, dtype=np.int64)[within], held_out]))
+    cut = rows[kept].copy()
+    cut["start"] = np.cumsum(cut["length"], dtype=np.int64) - cut["length"]
+    digest = hashlib.sha256()
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / TOKENS).open("wb") as stream:
+        for index in kept:
+            data = corpus.document(int(index)).tobytes()
+            digest.update(data)
+            stream.write(data)
+    manifest = json.loads((folder / MANIFEST).read_bytes())
+    manifest |= {
+        "sha256": digest.hexdigest(),
+        "tokens": int(cut["length"].sum()),
+        "cut_from": corpus.sha256,
+    }
+    _write_tables(out, cut, manifest)
+
+
+def _write_tables(out: Path, documents: np.ndarray, manifest: dict[str, Any]) -> None:
+    np.save(out / TABLE, documents)
+    (out / MANIFEST).write_text(json.dumps(manifest, indent=1), "utf-8")
 
 
 def _entry(package: Package, files: list[SourceFile], dropped: Counter[str]) -> dict[str, Any]:

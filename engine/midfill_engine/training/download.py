@@ -19,7 +19,7 @@ from tempfile import mkdtemp
 from typing import Final
 
 from midfill_engine.digest import file_sha256
-from midfill_engine.errors import TrainingError
+from midfill_engine.errors import TrainingError, TrainingFailed
 from midfill_engine.training.packages import Package
 from midfill_engine.training.registries import OPENERS, Download
 
@@ -35,7 +35,7 @@ def fetch_packages(packages: Sequence[Package], archives: Path, say: Callable[[s
     with a line for each package that was missing.
 
     Raises:
-        TrainingError: some packages could not be had, or not as they are listed; it names each.
+        TrainingFailed: some packages could not be had, or not as they are listed; it names each.
     """
     archives.mkdir(parents=True, exist_ok=True)
     with _alone_in(archives) as partial:
@@ -48,7 +48,7 @@ def fetch_packages(packages: Sequence[Package], archives: Path, say: Callable[[s
                 pool.shutdown(cancel_futures=True)
                 raise
     if round_.failures:
-        raise TrainingError(
+        raise TrainingFailed(
             f"{len(round_.failures)} of {len(packages)} packages cannot be had: "
             + "; ".join(round_.failures)
         )

@@ -1,8 +1,8 @@
 """All that a training needs in pieces, for a machine that gets them over a narrow way.
 
 Owns the form of the pieces: one tar archive, cut into numbered files, and `SHA256SUMS` as sha256sum
-writes it. Also owns which documents remain of a corpus that is cut to a size. In the archive lie
-`model/`, `corpus/`, the adapter to start from if there is one, and a `config.json` that names them.
+writes it. In the archive lie `model/`, `corpus/`, the adapter to start from if there is one, and a
+`config.json` that names them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from midfill_engine.adapter_file import check_adapter
 from midfill_engine.digest import file_sha256
 from midfill_engine.errors import TrainingError
 from midfill_engine.model_files import CONFIG, TOKENIZER, WEIGHTS, check_model
 from midfill_engine.paths import model_dir
 from midfill_engine.training.config import TrainConfig
-from midfill_engine.training.corpus import Corpus
+from midfill_engine.training.corpus import FILES, Corpus
 
 SUMS: Final = "SHA256SUMS"
 _ADAPTER: Final = "adapter.safetensors"
-_CORPUS: Final = ("tokens.bin", "docs.npy", "manifest.json")
 
 
 def write_pieces(
@@ -46,7 +43,7 @@ def write_pieces(
     if (out / SUMS).exists():
         raise TrainingError(f"{out} has pieces in it already")
     members = {f"model/{name}": model / name for name in (CONFIG, TOKENIZER, WEIGHTS)}
-    members |= {f"corpus/{name}": config.corpus / name for name in _CORPUS}
+    members |= {f"corpus/{name}": config.corpus / name for name in FILES}
     settings = asdict(config) | {"model": "./model", "corpus": "corpus", "out": "."}
     if config.adapter is not None:
         check_adapter(config.adapter, base)
@@ -99,41 +96,6 @@ def timed(config: TrainConfig, out: Path, seconds: float) -> TrainConfig:
     if config.decay_from is not None:
         return config
     return replace(config, decay_from=0.6 * seconds, decay_for=0.4 * seconds)
-
-
-def cut_corpus(folder: Path, out: Path, tokens: int) -> None:
-    """Write what remains of a corpus when its documents to learn from are cut to so many tokens.
-
-    Those with the lowest hash of their content remain, so that a smaller cut is part of a larger
-    one. Held-out documents all remain.
-
-    Raises:
-        TrainingError: there is no corpus in `folder`.
-    """
-    corpus = Corpus.open(folder)
-    rows = corpus.documents
-    learnt = np.flatnonzero(rows["validation"] == 0)
-    order = sorted(learnt, key=lambda i: hashlib.sha256(corpus.document(int(i)).tobytes()).digest())
-    within = np.cumsum(rows["length"][order], dtype=np.int64) <= tokens
-    held_out = np.flatnonzero(rows["validation"])
-    kept = np.sort(np.concatenate([np.array(order, dtype=np.int64)[within], held_out]))
-    cut = rows[kept].copy()
-    cut["start"] = np.cumsum(cut["length"], dtype=np.int64) - cut["length"]
-    digest = hashlib.sha256()
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "tokens.bin").open("wb") as stream:
-        for index in kept:
-            data = corpus.document(int(index)).tobytes()
-            digest.update(data)
-            stream.write(data)
-    np.save(out / "docs.npy", cut)
-    manifest = json.loads((folder / "manifest.json").read_bytes())
-    manifest |= {
-        "sha256": digest.hexdigest(),
-        "tokens": int(cut["length"].sum()),
-        "cut_from": corpus.sha256,
-    }
-    (out / "manifest.json").write_text(json.dumps(manifest, indent=1))
 
 
 class _Cutter(io.RawIOBase):

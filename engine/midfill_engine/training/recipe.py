@@ -42,7 +42,8 @@ def build_corpus(recipe: Recipe, out: Path, say: Callable[[str], None]) -> None:
     """Download what is missing of a recipe's packages, and write their corpus into `out`.
 
     Raises:
-        TrainingError: the packages are not as listed, or cannot be had.
+        TrainingError: the list of packages, the problems or an archive cannot be used.
+        TrainingFailed: some packages cannot be had.
         ModelMissing, ModelCorrupt: the tokenizer cannot be used.
     """
     packages = read_packages(recipe.packages)

@@ -29,6 +29,7 @@ _OTHER_HASH: Final = "DO NOT MATCH THE HASHES"
 _SAID: Final = re.compile(
     r"^(?:E: |npm (?:error|ERR!) )(?!(?:code|syscall|path|dest|errno) |A complete log)(.+)", re.M
 )
+_APT_SAID: Final = re.compile(r"^[EW]: (.+)", re.MULTILINE)
 _DEBIAN: Final = re.compile("debian", re.IGNORECASE)
 _TYPES: Final = re.compile(r"^Types:.*", re.MULTILINE)
 _ONE_LINE: Final = re.compile(r"^deb(?:-src)?(?=\s)(.*debian.*)$", re.MULTILINE | re.IGNORECASE)
@@ -88,12 +89,14 @@ def _open_apt(packages: Sequence[Package], scratch: Path) -> Download:
     registry = packages[0].registry
     source = registry is Registry.DEB_SRC
     options = _apt_options(registry, scratch)
-    _run(["apt-get", *options, "-qq", "update"], scratch)  # what it did not get is missed below
+    update = _run(["apt-get", *options, "-qq", "update"], scratch)  # what it lacks is missed below
     show = ("showsrc", "--only-source") if source else ("show", "--all-versions")
     names = [package.name for package in packages]
     known = _stanzas(_run(["apt-cache", *options, *show, *names], scratch).stdout)
     if not known:
-        raise TrainingError("apt knows none of them; does it reach an archive of Debian?")
+        said = _APT_SAID.search(update.stdout)
+        why = f" (apt-get update: {said[1]})" if said else ""
+        raise TrainingError(f"apt knows none of them{why}; does it reach an archive of Debian?")
 
     def download(package: Package, folder: Path) -> None:
         versions = [fields for fields in known if fields["Package"] == package.name]

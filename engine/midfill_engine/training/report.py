@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from midfill_engine.adapter_file import AdapterInfo, read_info
-from midfill_engine.errors import TrainingError
-from midfill_engine.training.corpus import Corpus
+from midfill_engine.errors import TrainingError, TrainingFailed
+from midfill_engine.training.corpus import MANIFEST, Corpus
 from midfill_engine.training.run_log import RunLog
 
 _ADAPTER: Final = "adapter-best.safetensors"
@@ -36,8 +36,8 @@ def write_report(run: Path, corpus: Path, out: Path) -> None:
     """Write README.md, curve.svg and manifest.json of the run in `run` into the folder `out`.
 
     Raises:
-        TrainingError: there is no log of validations, the corpus is not that of the run, or
-            matplotlib is not installed.
+        TrainingError: there is no log of validations, or the corpus is not that of the run.
+        TrainingFailed: matplotlib is not installed.
         ModelMissing, ModelCorrupt: there is no adapter, or it is damaged.
     """
     entries = RunLog(run / "log.jsonl").read()
@@ -48,10 +48,10 @@ def write_report(run: Path, corpus: Path, out: Path) -> None:
     if sha256[:12] != steps[-1]["corpus"]:
         raise TrainingError(f"{corpus} is {sha256[:12]}; the run's is {steps[-1]['corpus']}")
     info = read_info(run / _ADAPTER)
-    manifest = json.loads((corpus / "manifest.json").read_bytes())
+    manifest = json.loads((corpus / MANIFEST).read_bytes())
     out.mkdir(parents=True, exist_ok=True)
     draw_curve(entries, out / "curve.svg")
-    shutil.copyfile(corpus / "manifest.json", out / "manifest.json")
+    shutil.copyfile(corpus / MANIFEST, out / MANIFEST)
     (out / "README.md").write_text(_readme(out.name, entries, info, manifest))
 
 
@@ -59,13 +59,13 @@ def draw_curve(entries: Sequence[Entry], path: Path) -> None:
     """Draw held-out losses over hole tokens, the base's and the start's as horizontal lines.
 
     Raises:
-        TrainingError: matplotlib is not installed.
+        TrainingFailed: matplotlib is not installed.
     """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise TrainingError("a curve needs matplotlib: pip install 'midfill[plots]'") from error
+        raise TrainingFailed("a curve needs matplotlib: pip install 'midfill[plots]'") from error
     steps = [entry for entry in entries if entry["kind"] == "step"]
     unit, name = _unit(steps[-1]["hole_tokens"])
     figure = Figure(figsize=(7.2, 8.4), layout="constrained")

@@ -22,7 +22,7 @@ from midfill_engine.training import adapter, checkpoint
 from midfill_engine.training.base import Base
 from midfill_engine.training.batches import Batches
 from midfill_engine.training.byte_tokens import ByteTokens
-from midfill_engine.training.checkpoint import Checkpoint, Progress
+from midfill_engine.training.checkpoint import Progress, RunState
 from midfill_engine.training.config import TrainConfig
 from midfill_engine.training.corpus import Corpus
 from midfill_engine.training.division import Division, first_division, measured, most_workers
@@ -100,7 +100,7 @@ class Run:
         self._began = self._saved = time.monotonic()
         self._seconds_before = self.progress.seconds
 
-    def _state(self, base: Base, division: Division, corpus: str) -> tuple[Checkpoint, bool]:
+    def _state(self, base: Base, division: Division, corpus: str) -> tuple[RunState, bool]:
         """The state to go on from, and whether it is a checkpoint's."""
         path, device = self.config.out / "checkpoint.pt", division.device
         count = sum(torch.Size(shape).numel() for shape in self._shapes.values())
@@ -112,7 +112,7 @@ class Run:
         else:
             vector = adapter.read(start, base.config, self._shapes)
             progress.start = check_adapter(start, base.config).sha256
-        return Checkpoint(Optimizer.fresh(vector.to(device)), progress, division, corpus), False
+        return RunState(Optimizer.fresh(vector.to(device)), progress, division, corpus), False
 
     def _trial(self, division: Division) -> float:
         """Seconds a window, over one step's windows, which are not learnt from."""
@@ -274,8 +274,9 @@ def train(config: TrainConfig, watcher: Watcher) -> None:
 
     Raises:
         ModelError: the model or the adapter to start from cannot be used.
-        TrainingError: there is no corpus, no such device, what lies in `out` is no run that can be
-            gone on with, or a process of the run has died.
+        TrainingError: there is no corpus, no such device, or what lies in `out` is no run that can
+            be gone on with.
+        TrainingFailed: a process of the run has died.
     """
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)

@@ -19,7 +19,7 @@ import torch
 import torch.multiprocessing as multiprocessing
 from torch import Tensor
 
-from midfill_engine.errors import TrainingError
+from midfill_engine.errors import TrainingFailed
 from midfill_engine.training import adapter, elementwise
 from midfill_engine.training.ahead import WindowsAhead
 from midfill_engine.training.base import Base
@@ -87,7 +87,7 @@ class Runner(Protocol):
     """What runs jobs."""
 
     def run(self, job: Job) -> Sums:
-        """Sums over a job; raises TrainingError if it cannot be done."""
+        """Sums over a job; raises TrainingFailed if it cannot be done."""
 
     def take_gradients(self) -> Tensor:
         """The sum of all gradients, which start from zero again."""
@@ -162,7 +162,7 @@ class Workers:
         """Deal the job out and add the answers up.
 
         Raises:
-            TrainingError: a process is gone.
+            TrainingFailed: a process is gone.
         """
         count = job.division.workers
         pipes = self._pipes[:count]
@@ -173,7 +173,7 @@ class Workers:
             for pipe in pipes:
                 total = added(total, pipe.recv())
         except (EOFError, OSError) as error:
-            raise TrainingError("a training process has died") from error
+            raise TrainingFailed("a training process has died") from error
         return total
 
     def take_gradients(self) -> Tensor:

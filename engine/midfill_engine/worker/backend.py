@@ -38,7 +38,7 @@ from midfill_engine.worker.job import (
 )
 from midfill_engine.worker.score import score_of, token_log_probabilities
 
-PASS_ROWS: Final = 384  # of several requests in one pass of the denoiser; one alone may have more
+SHARED_PASS_ROWS: Final = 384  # of several requests in a pass of the denoiser; one may have more
 
 
 class Backend(Protocol):
@@ -117,7 +117,7 @@ class ContextCached:
 
     @property
     def pass_rows(self) -> int:
-        return PASS_ROWS
+        return SHARED_PASS_ROWS
 
     def new_pool(self, limit_bytes: int) -> ContextPool:
         return ContextPool(self._model.config, limit_bytes, self._model.new_slab)

@@ -16,7 +16,7 @@ from torch import Tensor
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 from midfill_engine.protocol import Draft
 from midfill_engine.worker.copying import MAX_PROPOSED, CopySource
-from midfill_engine.worker.length import grown, tokens_to_overrun
+from midfill_engine.worker.length import tokens_to_overrun
 from midfill_engine.worker.strategies import DEFAULT, STRATEGIES, Moves, Step, Strategy
 from midfill_engine.worker.strategies.verification import verified
 
@@ -292,7 +292,7 @@ class Candidate:
         """Another block, where the canvas is full and has found no end."""
         if not self.block or any(self.masked) or EMPTY in self.ids:
             return
-        more = grown(len(self.ids), self.block, self.limit) - len(self.ids)
+        more = max(0, min(self.block, self.limit - len(self.ids)))
         self.ids += [MASK] * more
         self.masked += [True] * more
         self.confidences += [0.0] * more

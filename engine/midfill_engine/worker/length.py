@@ -1,8 +1,8 @@
-"""How long a canvas is: growth by a block, an end at a bracket, the choice of a length. Pure.
+"""An end at a bracket, and the choice of a canvas's length before it is filled. Pure.
 
-A canvas with *empty* tokens needs neither to be shorter than it began: they trail. It grows where
-it is full without an end. A length is chosen for models that see both sides of a canvas and cannot
-change it on their way. How a canvas's length is changed is `length_moves`' concern.
+The choice is for models that see both sides of a canvas and cannot change its length on their way. One
+with *empty* tokens needs none: they trail where it is too long, and it grows where it is full.
+How a length is changed is `length_moves`' concern.
 """
 
 from __future__ import annotations
@@ -17,11 +17,6 @@ _QUOTES: Final = b"\"'`"
 _ESCAPE: Final = ord("\\")
 _PATIENCE: Final = 4  # lengths in a row that are no better, before a direction is given up
 _SPREAD: Final = (1.0, 0.75, 1.35, 0.5, 2.0)  # lengths of the drafts around the chosen one
-
-
-def grown(length: int, block: int, limit: int) -> int:
-    """The length of a canvas after growth by another block, at most `limit`, never less."""
-    return max(length, min(length + block, limit))
 
 
 def tokens_to_overrun(tokens: Sequence[bytes], may_close: int) -> int | None:

@@ -97,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.fit_calibration and (arguments.out or arguments.page):
         arguments.usage_error("--fit-calibration measures nothing that --out or --page could write")
+    _check_model(arguments.model)  # before packages are downloaded for it
     size = running.ALL if arguments.all else running.Size.of(arguments.holes)
     archives = arguments.archives or packages_dir()
     chosen = running.choose(size, arguments.seed, archives, _say)
@@ -120,6 +121,20 @@ def run(arguments: argparse.Namespace) -> int:
     if written and not page.can_draw():
         _say("left out: the plots, which need matplotlib (pip install 'midfill[plots]')")
     return ExitCode.DONE
+
+
+def _check_model(model: str) -> None:
+    """Raise `ModelError` where a model's configuration or its adapter cannot be used."""
+    from midfill_engine.adapter_file import check_adapter
+    from midfill_engine.errors import ModelError
+    from midfill_engine.model_files import read_config
+    from midfill_engine.paths import adapter_path, model_dir
+    from midfill_lsp.remedies import advice
+
+    try:
+        check_adapter(adapter_path(model), read_config(model_dir(model)))
+    except ModelError as error:
+        raise type(error)(advice(error, model)) from error
 
 
 def _fit(arguments: argparse.Namespace, problems: "list[Problem]") -> int:

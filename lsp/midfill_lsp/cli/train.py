@@ -126,7 +126,8 @@ def run_pack(arguments: argparse.Namespace) -> int:
     from tempfile import TemporaryDirectory
 
     from midfill_engine.training.config import TrainConfig
-    from midfill_engine.training.pieces import cut_corpus, write_pieces
+    from midfill_engine.training.corpus import cut_corpus
+    from midfill_engine.training.pieces import write_pieces
 
     config = TrainConfig.load(arguments.config)
     with TemporaryDirectory() as folder:
