@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
-from midfill_engine.worker.candidate import (
-    Candidate,
-    Edges,
-    Prediction,
-    Rule,
-    View,
-)
+from midfill_engine.worker.candidate import Candidate, Edges, Prediction, Rule, View
 from midfill_engine.worker.copying import MAX_PROPOSED, CopySource
 from midfill_engine.worker.strategies import DEFAULT, STRATEGIES, Strategy
 
@@ -163,15 +157,16 @@ def test_causal_takes_proposals_as_far_as_they_hold(vocabulary: Vocabulary) -> N
     assert causal.proposed == []  # it no longer goes the other draft's way
 
 
-def test_causal_ends_with_the_bracket_that_the_suffix_closes(vocabulary: Vocabulary) -> None:
+@pytest.mark.parametrize(("may_close", "ends"), [(0, True), (1, False), (None, False)])
+def test_causal_ends_with_a_bracket_of_the_suffix(
+    vocabulary: Vocabulary, may_close: int | None, ends: bool
+) -> None:
     name, close, colon = tokens(vocabulary, "self", ")", ":")
-    for may_close, want in ((0, [name, close, EMPTY]), (1, [name, close]), (None, [name, close])):
-        candidate = canvas(6, "causal", Edges((), b"", (), single_line=True, may_close=may_close))
-        candidate.proposed = [name, close]
-        step(vocabulary, candidate, [(name, SURE), (close, SURE), (colon, SURE)])
-        assert candidate.ids[: len(want)] == want
-        assert candidate.done == (may_close == 0)
-        assert candidate.tokens()[2:3] != [colon] or may_close != 0
+    candidate = canvas(6, "causal", Edges((), b"", (), single_line=True, may_close=may_close))
+    candidate.proposed = [name, close]
+    step(vocabulary, candidate, [(name, SURE), (close, SURE), (colon, SURE)])
+    assert candidate.ids[:3] == [name, close, EMPTY if ends else colon]
+    assert candidate.done == ends
 
 
 def test_proposals_are_bounded_by_the_canvas(vocabulary: Vocabulary) -> None:

@@ -1,7 +1,7 @@
 """An end at a bracket, and the choice of a canvas's length before it is filled. Pure.
 
-The choice is for models that see both sides of a canvas and cannot change its length on their way. One
-with *empty* tokens needs none: they trail where it is too long, and it grows where it is full.
+The choice is for models that see both sides of a canvas and cannot change its length on their way.
+One with *empty* tokens needs none: they trail where it is too long, and it grows where it is full.
 How a length is changed is `length_moves`' concern.
 """
 
