@@ -5,7 +5,6 @@ files: the server and the command line share it.
 """
 
 from dataclasses import dataclass
-from itertools import takewhile
 
 from midfill_engine.protocol import Fill, FillRequest, FillResult
 from midfill_infill import Canvas, Edit, Place, finish
@@ -58,11 +57,18 @@ def request_for(
 
 
 def _may_close(place: Place) -> int | None:
-    """How many brackets around the hole a fill may close, from the inmost on; None: unknown."""
-    if place.in_text:
-        return None
-    left_open = takewhile(lambda bracket: not bracket.closed, reversed(place.brackets))
-    return sum(1 for _ in left_open)
+    """How many parentheses and square brackets around the hole a fill may close.
+
+    From the inmost on, up to one that is closed already; None where that cannot be said.
+    """
+    left_open = 0
+    for bracket in reversed(place.brackets):
+        if bracket.closed:
+            break
+        if place.in_text or bracket.char == "{":
+            return None
+        left_open += 1
+    return None if place.in_text else left_open
 
 
 def judged(result: FillResult, text: str, canvas: Canvas) -> Judged:

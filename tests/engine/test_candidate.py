@@ -157,18 +157,6 @@ def test_causal_takes_proposals_as_far_as_they_hold(vocabulary: Vocabulary) -> N
     assert causal.proposed == []  # it no longer goes the other draft's way
 
 
-@pytest.mark.parametrize(("may_close", "ends"), [(0, True), (1, False), (None, False)])
-def test_causal_ends_with_a_bracket_of_the_suffix(
-    vocabulary: Vocabulary, may_close: int | None, ends: bool
-) -> None:
-    name, close, colon = tokens(vocabulary, "self", ")", ":")
-    candidate = canvas(6, "causal", Edges((), b"", (), single_line=True, may_close=may_close))
-    candidate.proposed = [name, close]
-    step(vocabulary, candidate, [(name, SURE), (close, SURE), (colon, SURE)])
-    assert candidate.ids[:3] == [name, close, EMPTY if ends else colon]
-    assert candidate.done == ends
-
-
 def test_proposals_are_bounded_by_the_canvas(vocabulary: Vocabulary) -> None:
     (a,) = tokens(vocabulary, "a")
     masked = canvas(30)

@@ -21,6 +21,7 @@ from midfill_engine.model.vocabulary import END_OF_TEXT, MASK
 from midfill_engine.model_files import load_weights
 from midfill_engine.worker.context import ORIGIN, Context, ContextPool
 from midfill_engine.worker.job import Job, denoise_rows, score_rows, texts_to_score
+from midfill_engine.worker.row_tree import RowTree
 from midfill_engine.worker.score import token_log_probabilities
 from midfill_engine.worker.window import Window
 
@@ -118,7 +119,7 @@ def test_suffix_is_encoded_behind_a_hidden_sink(tiny: EmbeddedModel) -> None:
 def test_a_step_does_not_depend_on_its_batch(tiny: EmbeddedModel) -> None:
     pool = ContextPool(tiny.config, 1 << 30)
     texts = [(PREFIX, SUFFIX), ("def f(n):", "\n    return n\n"), ("x = ", "")]
-    jobs = [job_for(tiny, pool, prefix, suffix) for prefix, suffix in texts]
+    jobs = [job_for(tiny, pool, prefix, suffix, "balanced") for prefix, suffix in texts]
     together = run_rows(tiny.run_denoiser, [denoise_rows(job) for job in jobs])
     alone = torch.cat([run_rows(tiny.run_denoiser, [denoise_rows(job)]) for job in jobs])
     assert largest("hidden states", together, alone) < BOUND
@@ -151,7 +152,7 @@ def test_causal_view_equals_its_token_by_token_run(tiny: EmbeddedModel) -> None:
         rows = denoise_rows(job)
         assert len(rows.ids) == 1  # the others are kept from the passes before
         steps.append(run_rows(tiny.run_denoiser, [rows]))
-    job.tree.forget()
+    job.tree = RowTree()
     rows = denoise_rows(job)
     assert len(rows.ids) == len(fill) + 1
     at_once = tiny.run_denoiser(rows.ids, torch.tensor(rows.positions), [rows.segment])
@@ -161,7 +162,7 @@ def test_causal_view_equals_its_token_by_token_run(tiny: EmbeddedModel) -> None:
 @torch.inference_mode()
 def test_score_equals_a_plain_full_sequence_computation(tiny: EmbeddedModel) -> None:
     pool = ContextPool(tiny.config, 1 << 30)
-    job = job_for(tiny, pool, PREFIX, SUFFIX)
+    job = job_for(tiny, pool, PREFIX, SUFFIX, quality="balanced")
     for number, candidate in enumerate(job.candidates):
         fill = tiny.vocabulary.encode(f"\n            return {number * 11}")
         candidate.ids = fill

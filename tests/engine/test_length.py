@@ -9,6 +9,7 @@ import pytest
 from midfill_engine.worker.length import (
     PUBLISHED_BIAS,
     BiasCurve,
+    ends_in_word,
     lengths_around,
     probed_length,
     tokens_to_overrun,
@@ -86,7 +87,8 @@ def test_lengths_of_drafts(best: int, count: int, most: int, want: list[int]) ->
         ("name ) and", 0, 2),
         ("f ( x ) )", 0, 5),
         ("f ( x ) )", 1, None),
-        ("a [ i ] ) ] }", 2, 7),
+        ("a [ i ] ) ] ]", 2, 7),
+        ("} else {", 0, None),
         ('print ( ")" )', 0, None),
         (r"'\' ) ' )", 0, 4),
         ("# don't ) )", 0, None),  # an open quote: rather too long than cut
@@ -98,3 +100,19 @@ def test_a_text_overruns_where_it_closes_what_is_not_its_own(
     tokens: str, may_close: int, want: int | None
 ) -> None:
     assert tokens_to_overrun([t.encode() for t in tokens.split()], may_close) == want
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "want"),
+    [
+        ("self", ".", False),
+        ("self", "_x", True),
+        (".", "x", False),
+        ("x", " y", False),
+        ("\u00e9", "t", True),
+        ("", "x", False),
+        ("x", "", False),
+    ],
+)
+def test_a_word_goes_on(left: str, right: str, *, want: bool) -> None:
+    assert ends_in_word(left.encode(), right.encode()) == want

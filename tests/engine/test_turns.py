@@ -134,13 +134,13 @@ def contexts(model: EmbeddedModel, count: int, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(scheduler_module, "MAX_ACTIVE", count)
 
 
-@pytest.mark.parametrize("quality", ["fast", "best"])
+@pytest.mark.parametrize(("quality", "rows"), [("fast", 3), ("best", 60)])
 def test_a_client_that_floods_does_not_starve_another(
-    tiny: EmbeddedModel, monkeypatch: pytest.MonkeyPatch, quality: Any
+    tiny: EmbeddedModel, monkeypatch: pytest.MonkeyPatch, quality: Any, rows: int
 ) -> None:
     """The other's steps follow one another at every second pass at the latest, the first too."""
     contexts(tiny, 4, monkeypatch)
-    monkeypatch.setattr(backend, "SHARED_PASS_ROWS", 60)
+    monkeypatch.setattr(backend, "SHARED_PASS_ROWS", rows)
     counted = Passes(tiny)
     other = Asked(request_for(want_drafts=True, request_id=99), OTHER)
     seen: list[int] = []

@@ -49,6 +49,8 @@ class _Part:
     """One segment's rows in a pass. What is the same in all layers is got once."""
 
     def __init__(self, config: ModelConfig, segment: Segment) -> None:
+        if segment.write + segment.rows > segment.slab.capacity:  # kernels would write beyond it
+            raise ValueError(f"a slab of {segment.slab.capacity} slots has no room for a segment")
         self.rows, self._write = segment.rows, segment.write
         kv_heads = config.num_key_value_heads
         group = config.num_attention_heads // kv_heads

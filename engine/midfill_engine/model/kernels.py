@@ -11,6 +11,7 @@ place where the name of an argument says `out`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -30,15 +31,26 @@ _MAGNITUDE: Final = np.int32(0x7FFFFFFF)  # all bits of a float but its sign
 _ROW, _MATRIX, _HEADS, _BYTES = "f4[::1]", "f4[:,::1]", "f4[:,:,::1]", "i1[:,::1]"
 
 
-def _kernel(signature: str) -> Any:
-    """Compiled when this module is loaded for the first time, and kept beside it.
+def _kernel(signature: str) -> Callable[[Callable[..., None]], Any]:
+    """Compiled when this module is loaded for the first time, and kept beside it, or in the user's
+    cache; where neither can be written, compiled each time.
 
     Divisions are numpy's: Python's raise, and a loop that may raise is not vectorized.
     """
-    return njit(signature, cache=True, fastmath=True, nogil=True, error_model="numpy")
+    options: Any = {"fastmath": True, "nogil": True, "error_model": "numpy"}
+
+    def compiled(function: Callable[..., None]) -> Any:
+        try:
+            return njit(signature, cache=True, **options)(function)
+        except RuntimeError as error:
+            if "cannot cache" not in str(error):
+                raise
+            return njit(signature, **options)(function)
+
+    return compiled
 
 
-@_kernel(f"void({_ROW},i8,i8,{_ROW},{_BYTES})")  # type: ignore[untyped-decorator]
+@_kernel(f"void({_ROW},i8,i8,{_ROW},{_BYTES})")
 def _quantize(row: Floats, i: int, rows: int, out_scales: Floats, out: Bytes) -> None:
     """One row into its high and low int8 rows. Magnitudes compare as integers do, and faster."""
     bits = row.view(np.int32)
@@ -56,7 +68,7 @@ def _quantize(row: Floats, i: int, rows: int, out_scales: Floats, out: Bytes) ->
         out[rows + i, j] = np.int8(np.int32(np.rint((value - high) * _STEPS)))
 
 
-@_kernel(f"void({_MATRIX},{_ROW},f4,{_ROW},{_ROW},{_BYTES})")  # type: ignore[untyped-decorator]
+@_kernel(f"void({_MATRIX},{_ROW},f4,{_ROW},{_ROW},{_BYTES})")
 def norm(
     x: Floats, weight: Floats, eps: float, row: Floats, out_scales: Floats, out: Bytes
 ) -> None:
@@ -72,7 +84,7 @@ def norm(
         _quantize(row, i, rows, out_scales, out)
 
 
-@_kernel(f"void({_MATRIX},{_MATRIX},{_ROW})")  # type: ignore[untyped-decorator]
+@_kernel(f"void({_MATRIX},{_MATRIX},{_ROW})")
 def add(out: Floats, product: Floats, scales: Floats) -> None:
     """Add to out [N, hidden] the result of a product [2 N, hidden] of quantized rows."""
     rows, hidden = out.shape
@@ -82,7 +94,7 @@ def add(out: Floats, product: Floats, scales: Floats) -> None:
             out[i, j] += scales[i] * value
 
 
-@_kernel(f"void({_MATRIX},{_ROW},{_MATRIX},{_MATRIX},i8,i8,{_HEADS},{_HEADS},i8,{_HEADS})")  # type: ignore[untyped-decorator]
+@_kernel(f"void({_MATRIX},{_ROW},{_MATRIX},{_MATRIX},i8,i8,{_HEADS},{_HEADS},i8,{_HEADS})")
 def rotate(
     product: Floats,
     scales: Floats,
@@ -132,7 +144,7 @@ def rotate(
                 out_values[head, slot + i, j] = value
 
 
-@_kernel(f"void({_HEADS},i8,i8,{_ROW},{_ROW},{_BYTES})")  # type: ignore[untyped-decorator]
+@_kernel(f"void({_HEADS},i8,i8,{_ROW},{_ROW},{_BYTES})")
 def gather(
     mixed: Floats, start: int, rows: int, row: Floats, out_scales: Floats, out: Bytes
 ) -> None:
@@ -154,7 +166,7 @@ def gather(
         _quantize(row, start + i, rows, out_scales, out)
 
 
-@_kernel(f"void({_MATRIX},{_ROW},{_ROW},{_ROW},{_BYTES})")  # type: ignore[untyped-decorator]
+@_kernel(f"void({_MATRIX},{_ROW},{_ROW},{_ROW},{_BYTES})")
 def gate(product: Floats, scales: Floats, row: Floats, out_scales: Floats, out: Bytes) -> None:
     """silu(g) · u of a product [2 N, 2 · intermediate] that holds g and u, quantized.
 

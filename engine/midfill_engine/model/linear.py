@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 WeightFormat = Literal["float32", "bfloat16", "int8"]
-STEPS: Final = 254  # of the low term in one of the high term
+STEPS: Final = 254  # of the low term in one of the high; touch kernels.py, too, if it changes
 FLOAT_TYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 from midfill_engine.protocol import Draft
 from midfill_engine.worker.copying import MAX_PROPOSED, CopySource
-from midfill_engine.worker.length import tokens_to_overrun
+from midfill_engine.worker.length import ends_in_word, tokens_to_overrun
 from midfill_engine.worker.strategies import DEFAULT, STRATEGIES, Moves, Step, Strategy
 from midfill_engine.worker.strategies.verification import verified
 
@@ -192,7 +192,7 @@ class Candidate:
         A masked draft takes the last step's guesses for whatever is still masked. They were made
         with no regard to the left edge, so it must have what it demands by now. A causal draft
         goes on as a masked one does that begins alike. Failing an end, a draft of several lines
-        ends with its last whole one.
+        ends with its last whole one, and a causal one of a single line with its last whole word.
         """
         self.edits_left = 0
         if self.required or self.done:
@@ -206,7 +206,9 @@ class Candidate:
             rest = max((s.ending_after(self.ids[:known]) for s in siblings), key=len, default=[])
             if rest:
                 self._end_with(known, rest)
-        if self.block and EMPTY not in self.ids:
+        if EMPTY not in self.ids and self.edges.single_line and self.view == "causal":
+            self._end_with_whole_word(vocabulary)
+        elif self.block and EMPTY not in self.ids:
             self._end_with_whole_line(vocabulary)
 
     def ending_after(self, known: list[int]) -> list[tuple[int, float]]:
@@ -308,14 +310,15 @@ class Candidate:
     def _end_before_overrun(self, vocabulary: Vocabulary) -> None:
         """End a left-to-right draft that has closed what the text behind the hole closes.
 
-        The token with that bracket stays, as others may be in it, and is cut in the text.
+        The token with that bracket stays, as other text may be in it: filters see to it.
         """
         if self.view != "causal" or self.edges.may_close is None or self.required:
             return
         known = self.masked.index(True) if True in self.masked else len(self.ids)
-        texts = [vocabulary.token_bytes[i] for i in self.ids[self.bound : known] if i != EMPTY]
+        first = len(self.edges.certain)
+        texts = [vocabulary.token_bytes[i] for i in self.ids[first:known] if i != EMPTY]
         if (count := tokens_to_overrun(texts, self.edges.may_close)) is not None:
-            end = self.bound + count
+            end = first + count
             self._end_with(end, [(EMPTY, self.confidences[end - 1])])
 
     def _end_with_whole_line(self, vocabulary: Vocabulary) -> None:
@@ -325,6 +328,14 @@ class Candidate:
         breaks = [i for i in range(self.bound + 1, known) if b"\n" in texts[i]]
         if breaks and not self.edges.single_line:
             self._end_with(breaks[-1], [(EMPTY, self.confidences[breaks[-1]])])
+
+    def _end_with_whole_word(self, vocabulary: Vocabulary) -> None:
+        """End a fill of one line behind the last word that is known to have ended."""
+        known = self.masked.index(True)
+        texts = [vocabulary.token_bytes[i] for i in self.ids[:known]]
+        ends = [i for i in range(self.bound + 1, known) if not ends_in_word(texts[i - 1], texts[i])]
+        if ends:
+            self._end_with(ends[-1], [(EMPTY, self.confidences[ends[-1]])])
 
     def _set(self, position: int, token: int, confidence: float, vocabulary: Vocabulary) -> None:
         if self.required and position == self.masked.index(True):

@@ -20,7 +20,7 @@ MAX_EDGE_CHARACTERS: Final = 4096  # more is not even tokenized
 
 
 def growing_drafts(vocabulary: Vocabulary, request: FillRequest) -> list[Candidate]:
-    """Of a model whose canvases end with an *empty*: masked drafts, and left-to-right ones.
+    """Of a model whose canvases end with an *empty*: masked and left-to-right drafts, as planned.
 
     Raises:
         RequestRejected: its edges cannot be put into this model's tokens, it asks for nothing, or

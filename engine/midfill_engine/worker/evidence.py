@@ -17,7 +17,7 @@ _MARGIN_NATS: Final = 10.0
 
 def token_log_probabilities_of(candidate: Candidate) -> list[float]:
     """Those with which a fill's tokens came, its end included; never empty, in nats."""
-    end = len(candidate.tokens()) + 1
+    end = min(len(candidate.tokens()) + 1, len(candidate.ids) - len(candidate.edges.tail))
     counted = candidate.confidences[len(candidate.edges.certain) : end]
     return [math.log(max(c, _LEAST)) for c in counted] or [0.0]
 

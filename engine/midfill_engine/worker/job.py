@@ -181,7 +181,6 @@ class Scorable:
 
 def score_rows(job: Job, items: Sequence[Scorable]) -> Rows:
     """All finished fills with the head of the suffix. The base sees no suffix but this."""
-    job.tree.forget()  # these rows take the place of the drafts'
     first = job.window.prefix[-1]
     # An empty fill before an empty suffix has nothing to predict.
     paths = [Path([first, *item.scored.ids[:-1]], 0) for item in items if item.scored.ids]

@@ -34,7 +34,9 @@ def main() -> None:
     options = parser.parse_args()
     answers = os.dup(1)
     os.dup2(2, 1)  # no library writes between our frames
-    asyncio.run(_answer(EmbeddedModel.load(options.model, best_format()), answers))
+    model = EmbeddedModel.load(options.model, best_format())
+    model.warm_up()
+    asyncio.run(_answer(model, answers))
 
 
 async def _answer(model: EmbeddedModel, answers: int) -> None:

@@ -22,8 +22,8 @@ _SPREAD: Final = (1.0, 0.75, 1.35, 0.5, 2.0)  # lengths of the drafts around the
 def tokens_to_overrun(tokens: Sequence[bytes], may_close: int) -> int | None:
     """How many tokens it takes to close more brackets than the text opens and `may_close` others.
 
-    None if it does not. Brackets between quotes do not count, nor do those behind a quote that is
-    never closed: such a text goes on.
+    None if it does not. Braces do not count, since a line may close one and open another; nor do
+    brackets between quotes, and those behind a quote that is never closed: such a text goes on.
     """
     own, quote, escaped = 0, 0, False
     for count, token in enumerate(tokens, 1):
@@ -35,13 +35,22 @@ def tokens_to_overrun(tokens: Sequence[bytes], may_close: int) -> int | None:
                 quote = 0 if byte == quote else quote
             elif byte in _QUOTES:
                 quote = byte
-            elif byte in b"([{":
+            elif byte in b"([":
                 own += 1
-            elif byte in b")]}":
+            elif byte in b")]":
                 own -= 1
                 if own < -may_close:
                     return count
     return None
+
+
+def ends_in_word(left: bytes, right: bytes) -> bool:
+    """Whether a word, or a character, goes on from one token to the next."""
+    return _in_word(left[-1:]) and _in_word(right[:1])
+
+
+def _in_word(byte: bytes) -> bool:
+    return byte.isalnum() or byte == b"_" or byte >= b"\x80"
 
 
 @dataclass(frozen=True, slots=True)

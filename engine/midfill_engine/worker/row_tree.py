@@ -1,4 +1,4 @@
-"""The rows of left-to-right drafts: each is run once, however many drafts have it.
+"""The rows of left-to-right drafts: what several have is run once, and kept while all take part.
 
 Owns which of a job's causal rows stand in its context's scratch area. What such a row holds
 depends on nothing but the tokens before it. So drafts that begin alike share their rows, as the
@@ -84,10 +84,6 @@ class RowTree:
             for held in (slab.keys, slab.values):
                 held[:, :, target] = held[:, :, source]
         self._slots = layout.slots
-
-    def forget(self) -> None:
-        """The scratch area has been written over."""
-        self._slots = {}
 
     def _named(self, tokens: Sequence[int]) -> list[int]:
         rows, parent = [], -1

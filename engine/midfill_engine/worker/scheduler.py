@@ -329,6 +329,8 @@ class Scheduler:
             self._score_s /= 2  # an estimate that is never checked must not stand for ever
             return None
         scores = model.score(run.job, items)
+        if scores is None:
+            return None
         self._score_s = self.clock() - started
         run.spent(self._score_s, "score_ms")
         return scores
