@@ -104,7 +104,7 @@ def test_what_scores_are_evidence_of(
     known: list[tuple[float, float, float]],
 ) -> None:
     """Of nothing, where nothing was scored or there was nothing to choose from."""
-    job = job_for(tiny, ContextPool(tiny.config, 1 << 30), "x = ", "")
+    job = job_for(tiny, ContextPool(tiny.config, 1 << 30), "x = ", "", "balanced")
     for candidate, text in zip(job.candidates, texts, strict=False):
         candidate.ids = tiny.vocabulary.encode(text)
         candidate.masked, candidate.confidences = [False], [0.5 if text == "a" else 0.25]
