@@ -61,14 +61,16 @@ def _may_close(place: Place) -> int | None:
 
     From the inmost on, up to one that is closed already; None where that cannot be said.
     """
+    if place.in_text:
+        return None
     left_open = 0
     for bracket in reversed(place.brackets):
         if bracket.closed:
             break
-        if place.in_text or bracket.char == "{":
+        if bracket.char == "{":
             return None
         left_open += 1
-    return None if place.in_text else left_open
+    return left_open
 
 
 def judged(result: FillResult, text: str, canvas: Canvas) -> Judged:

@@ -63,17 +63,15 @@ class RowTree:
         kept = sorted(held, key=self._slots.__getitem__)
         slots = {row: slot for slot, row in enumerate(kept)}
         fresh: list[FreshRow] = []
-        numbers: dict[int, int] = {}
         for path, rows in zip(paths, named, strict=True):
             for depth, row in enumerate(rows):
                 if row in slots:
                     continue
                 slots[row] = len(kept) + len(fresh)
-                numbers[row] = len(fresh)
                 seen = tuple(slots[above] for above in rows[: depth + 1])
                 fresh.append(FreshRow(path.tokens[depth], depth, seen))
         moves = [(self._slots[row], slots[row]) for row in kept if self._slots[row] != slots[row]]
-        predictions = [[numbers[row] for row in rows] for rows in wanted]
+        predictions = [[slots[row] - len(kept) for row in rows] for rows in wanted]
         return Layout(moves, len(kept), fresh, predictions, slots)
 
     def apply(self, layout: Layout, slab: Slab, start: int) -> None:
