@@ -7,7 +7,9 @@ answer. It never looks further than a few thousand characters to either side.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import merge
 from operator import itemgetter
 from typing import Final
 
@@ -61,8 +63,10 @@ def statement_start(text: str, end: int, lexed: Lexed) -> int:
     """
     start = line_start(text, end, max(0, end - _REACH))
     depth = 0
-    marks: list[tuple[int, str | Span]] = [*lexed.brackets, *((s.start, s) for s in lexed.spans)]
-    for offset, mark in sorted(marks, key=itemgetter(0), reverse=True):
+    spans = ((span.start, span) for span in reversed(lexed.spans))
+    marks: Iterator[tuple[int, str | Span]]
+    marks = merge(reversed(lexed.brackets), spans, key=itemgetter(0), reverse=True)
+    for offset, mark in marks:
         if offset >= end:
             continue
         if isinstance(mark, Span):
