@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.single_tokens import tokens
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
@@ -28,13 +29,6 @@ def canvas(
     length: int, view: View = "masked", edges: Edges = OPEN, *, most: int | None = None
 ) -> Candidate:
     return Candidate.of_length(edges, view, length, most=most, rule=RULE)
-
-
-def tokens(vocabulary: Vocabulary, *texts: str) -> list[int]:
-    """One token for each text."""
-    ids = [vocabulary.encode(text) for text in texts]
-    assert all(len(i) == 1 for i in ids), ids
-    return [i[0] for i in ids]
 
 
 def step(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.single_tokens import tokens
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.vocabulary import EMPTY, Vocabulary
@@ -20,13 +21,6 @@ def vocabulary(tiny: EmbeddedModel) -> Vocabulary:
 def draft(required: bytes = b"", may_close: int | None = None) -> Candidate:
     edges = Edges((), required, (), single_line=True, may_close=may_close)
     return Candidate.of_length(edges, "causal", 6)
-
-
-def tokens(vocabulary: Vocabulary, *texts: str) -> list[int]:
-    """One token for each text."""
-    ids = [vocabulary.encode(text) for text in texts]
-    assert all(len(i) == 1 for i in ids), ids
-    return [i[0] for i in ids]
 
 
 def step(vocabulary: Vocabulary, candidate: Candidate, ids: list[int]) -> None:
