@@ -12,6 +12,7 @@ from midfill_engine.training.batches import Span
 from midfill_engine.training.division import has_compiler
 from midfill_engine.training.functions import (
     LayerContext,
+    Teacher,
     Visible,
     adapted_linear,
     add_norm,
@@ -160,3 +161,22 @@ def test_head_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     reference = torch.nn.functional.cross_entropy(hidden @ full.t(), moved, reduction="none")
     assert torch.allclose(rows, reference, atol=1e-5)
     check("loss", total, (reference * weights).sum(), [hidden, empty])
+
+
+def test_head_loss_with_a_teacher(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "_LOSS_ROWS", 4)
+    hidden, empty, head = leaf(10, 8), leaf(8), torch.randn(40, 8)
+    targets, weights, shares = torch.randint(17, 40, (10,)), torch.rand(10), torch.rand(10)
+    taught = torch.randn(10, 8)
+    total, rows = head_loss(hidden, empty, head, targets, weights, Teacher(taught, shares))
+    known = [i for i in range(40) if i not in (EMPTY, MASK)]
+    wanted = torch.zeros(10, 40)
+    wanted[:, known] = (taught @ head[known].t()).softmax(1) * shares[:, None]
+    wanted[torch.arange(10), targets] += 1 - shares
+    keep = [i for i in range(40) if i != MASK]
+    full = torch.cat((head[:EMPTY], empty[None], head[EMPTY + 1 :]))[keep]
+    reference = torch.nn.functional.cross_entropy(
+        hidden @ full.t(), wanted[:, keep], reduction="none"
+    )
+    check("loss", total, (reference * weights).sum(), [hidden, empty])
+    assert torch.equal(rows, head_loss(hidden, empty, head, targets, weights)[1])

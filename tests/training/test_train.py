@@ -19,11 +19,11 @@ from midfill_engine.model.vocabulary import END_OF_TEXT
 from midfill_engine.paths import PROBLEMS
 from midfill_engine.training import adapter
 from midfill_engine.training.base import Base
-from midfill_engine.training.batches import Batches, Canvas, Group, Window
+from midfill_engine.training.batches import Batches, Canvas, Group, Window, left_to_right
 from midfill_engine.training.config import TrainConfig
 from midfill_engine.training.functions import head_logits
 from midfill_engine.training.optimizer import Optimizer, learning_rate
-from midfill_engine.training.passes import canvas_losses
+from midfill_engine.training.passes import Losses, Soft, canvas_losses
 from midfill_engine.training.recipe import Recipe
 from midfill_lsp.cli import main
 from midfill_lsp.cli.exit_codes import ExitCode
@@ -123,6 +123,35 @@ def test_bfloat16_agrees_with_float32(
     gap = (wide - narrow).abs()
     print(f"gradient: max {gap.max():.2e} mean {gap.mean():.2e} cosine {cosine:.4f}")
     assert cosine > 0.99
+
+
+def test_what_the_base_says_is_part_of_the_targets(
+    base: Base, vector: Tensor, shapes: adapter.Shapes, batches: Batches
+) -> None:
+    fresh = adapter.views(adapter.fresh(shapes, base.embeddings, seed=1), shapes)
+    window = batches.window(0)
+
+    def losses(share: float) -> Losses:
+        soft = Soft(fresh, share) if share else None
+        return canvas_losses(base, adapter.views(vector, shapes), [window], 1.0, soft=soft)
+
+    none, half, all_ = losses(0), losses(0.5), losses(1)
+    assert torch.equal(none.rows, all_.rows)
+    assert abs(float(none.total - all_.total)) > 1
+    assert float(half.total) == pytest.approx(float(none.total + all_.total) / 2, rel=1e-4)
+
+
+def test_a_teacher_reads_the_text_before_a_token(batches: Batches) -> None:
+    window = batches.window(0)
+    (taught,) = left_to_right([window])
+    for group, plain in zip(window.groups, taught.groups, strict=True):
+        assert plain.suffix == []
+        for canvas, text in zip(group.canvases, plain.canvases, strict=True):
+            assert text.causal
+            assert text.ids[1:] == canvas.targets[:-1]
+            assert (text.ids[0], text.weights) == (canvas.ids[0], canvas.weights)
+            if canvas.causal:
+                assert text.ids == canvas.ids
 
 
 def test_windows_of_one_pass_do_not_see_one_another(

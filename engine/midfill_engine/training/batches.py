@@ -10,7 +10,7 @@ end has one suffix. Canvas rows of all windows of a pass are packed without padd
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -232,6 +232,19 @@ class _CanvasMaker:
 def _causal(context: int, last: int, fill: list[int]) -> Canvas:
     targets = [*fill, EMPTY]
     return Canvas([last, *fill], targets, [1.0] * len(targets), context, causal=True)
+
+
+def left_to_right(windows: Sequence[Window]) -> list[Window]:
+    """The same rows as a left-to-right model has them: the text before each, and no suffix."""
+    return [replace(w, groups=[_left_to_right(group) for group in w.groups]) for w in windows]
+
+
+def _left_to_right(group: Group) -> Group:
+    canvases = [
+        replace(canvas, ids=[canvas.ids[0], *canvas.targets[:-1]], causal=True)
+        for canvas in group.canvases
+    ]
+    return Group([], canvases)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,12 +78,16 @@ class TrainConfig:
     suffix_position: str = "before"  # "after": behind the canvas, where text has it
     corrupted_share: float = 0.0  # of a masked canvas's visible tokens: shown as another of the
     # window's tokens, with the true one to be learnt
+    soft_share: float = 0.0  # of a token's target: the base's probabilities, left to right
 
     def __post_init__(self) -> None:
         if min(self.canvas_lengths, default=0) < 1:
             raise TrainingError(f"canvas_lengths must be numbers from 1 on: {self.canvas_lengths}")
         if max(self.canvas_lengths) + 1 > self.window_tokens:
             raise TrainingError("a canvas does not fit the window")
+        for name in ("soft_share", "corrupted_share"):
+            if not 0 <= (value := getattr(self, name)) <= 1:
+                raise TrainingError(f"{name} must be from 0 to 1, not {value!r}")
         for name, known in _CHOICES.items():
             if (value := getattr(self, name)) not in known:
                 raise TrainingError(f"{name} must be one of {', '.join(known)}, not {value!r}")

@@ -43,6 +43,14 @@ class LayerContext:
     suffix_v: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """Whose probabilities are part of the targets."""
+
+    hidden: Tensor  # [R, d], which the head makes logits of
+    shares: Tensor  # [R] of each target, 0 to 1
+
+
 def adapted_linear(x: Tensor, weight: Tensor, *pairs: Tensor) -> Tensor:
     """`x W' + 2 (x a') b'` for projections that share their input.
 
@@ -75,14 +83,19 @@ def canvas_attention(qkv: Tensor, kv: int, context: LayerContext, visible: Visib
 
 
 def head_loss(
-    hidden: Tensor, empty_output: Tensor, head: Tensor, targets: Tensor, weights: Tensor
+    hidden: Tensor,
+    empty_output: Tensor,
+    head: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    teacher: Teacher | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Weighted sum of cross-entropies, and each row's, without keeping any logits.
+    """Weighted sum of cross-entropies, and each row's with its target, without keeping any logits.
 
     hidden: [R, d]; head: [V, d], frozen, whose row of *empty* is `empty_output` [d]; targets [R];
-    weights [R].
+    weights [R]. What a teacher says bears on the sum only.
     """
-    total, losses = _apply(_HeadLoss, hidden, empty_output, head, targets, weights)
+    total, losses = _apply(_HeadLoss, hidden, empty_output, head, targets, weights, teacher)
     return total, losses
 
 
@@ -226,10 +239,12 @@ class _HeadLoss(torch.autograd.Function):
         head: Tensor,
         targets: Tensor,
         weights: Tensor,
+        teacher: Teacher | None,
     ) -> tuple[Tensor, Tensor]:
         losses = torch.empty_like(weights)
         dhidden = torch.empty_like(hidden)
         dempty = torch.zeros_like(empty_output, dtype=torch.float32)
+        taught = torch.zeros_like(weights)
         for first in range(0, hidden.shape[0], _LOSS_ROWS):
             part = slice(first, first + _LOSS_ROWS)
             h, t, w = hidden[part], targets[part, None], weights[part, None]
@@ -237,6 +252,13 @@ class _HeadLoss(torch.autograd.Function):
             chosen = logits.gather(1, t).float()
             grad, normalizer = elementwise.cross_entropy(logits, w)
             losses[part] = (normalizer - chosen).squeeze(1)
+            if teacher is not None:
+                soft = _probabilities(teacher.hidden[part], head)
+                share = teacher.shares[part, None]
+                grad -= soft * (w * share).to(soft.dtype)
+                expected = (soft * logits).sum(1, keepdim=True, dtype=torch.float32)
+                taught[part] = (share * (chosen - expected)).squeeze(1)
+                w = w * (1 - share)
             grad.scatter_add_(1, t, -w.to(grad.dtype))
             grad_empty = grad[:, EMPTY].float().clone()  # .float() alone may be a view
             grad[:, EMPTY] = 0
@@ -246,13 +268,20 @@ class _HeadLoss(torch.autograd.Function):
             )
         ctx.save_for_backward(dhidden, dempty.to(empty_output.dtype))
         ctx.mark_non_differentiable(losses)
-        return (losses * weights).sum(), losses
+        return ((losses + taught) * weights).sum(), losses
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dloss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         dhidden, dempty = ctx.saved_tensors
-        return dhidden * dloss.to(dhidden.dtype), dempty * dloss, None, None, None
+        return dhidden * dloss.to(dhidden.dtype), dempty * dloss, None, None, None, None
+
+
+def _probabilities(hidden: Tensor, head: Tensor) -> Tensor:
+    """[R, V] of the base, which knows neither *empty* nor *mask*."""
+    logits = hidden @ head.t()
+    logits[:, (EMPTY, MASK)] = _UNSEEN
+    return logits.softmax(1)
 
 
 def head_logits(hidden: Tensor, empty_output: Tensor, head: Tensor) -> Tensor:

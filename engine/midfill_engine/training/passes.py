@@ -17,9 +17,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from midfill_engine.model.vocabulary import EMPTY, END_OF_TEXT, MASK
 from midfill_engine.training import elementwise
 from midfill_engine.training.base import Base
-from midfill_engine.training.batches import Window, pack
+from midfill_engine.training.batches import PackedRows, Window, left_to_right, pack
 from midfill_engine.training.functions import (
     LayerContext,
+    Teacher,
     Visible,
     adapted_linear,
     add_norm,
@@ -38,6 +39,14 @@ class Losses:
     rows: Tensor  # [R] cross-entropies of the rows with a weight, in the windows' order
     weights: Tensor  # [R]
     causal: Tensor  # [R] bool
+
+
+@dataclass(frozen=True, slots=True)
+class Soft:
+    """That a share of each token's target is what the base says of it, left to right."""
+
+    adapter: dict[str, Tensor]  # with which the model is exactly the base
+    share: float  # 0 to 1
 
 
 def angles(base: Base, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,14 +147,36 @@ def canvas_losses(
     causal_weight: float,
     *,
     suffix_after: bool = False,
+    soft: Soft | None = None,
 ) -> Losses:
     """Run the canvases of some windows through the adapted weights in one pass.
 
     All is on the base's device; gradients reach `adapter` only.
     """
+    device = base.embeddings.device
+    context, packed = encode(base, windows, suffix_after=suffix_after), pack(windows)
+    h = _hidden(base, adapter, context, packed)
+    weights = torch.from_numpy(packed.weights).to(device)
+    scored = weights.nonzero().squeeze(1)
+    targets, causal = (
+        torch.from_numpy(t).to(device)[scored] for t in (packed.targets, packed.causal)
+    )
+    weights = weights[scored]
+    shares = torch.where(causal, weights * causal_weight, weights)
+    teacher = None
+    if soft is not None:
+        with torch.no_grad():
+            taught = _hidden(base, soft.adapter, context, pack(left_to_right(windows)))[scored]
+        teacher = Teacher(taught, torch.where(targets == EMPTY, 0, soft.share))
+    total, rows = head_loss(h[scored], adapter["padout"], base.embeddings, targets, shares, teacher)
+    return Losses(total, rows, weights, causal)
+
+
+def _hidden(
+    base: Base, adapter: dict[str, Tensor], context: Sequence[LayerContext], packed: PackedRows
+) -> Tensor:
+    """[R, hidden] of the canvas rows, after the last norm."""
     device, dtype, config = base.embeddings.device, base.embeddings.dtype, base.config
-    context = encode(base, windows, suffix_after=suffix_after)
-    packed = pack(windows)
     repeats = config.num_attention_heads // config.num_key_value_heads
     biases = [bias_of(torch.from_numpy(seen).to(device), repeats, dtype) for seen in packed.visible]
     visible = Visible(
@@ -166,16 +197,7 @@ def canvas_losses(
         x, h = add_norm(x, y, layer.norm2 + adapter[stem + "n2.d"], config.rms_norm_eps)
         both = adapted_linear(h, layer.gate_up, *low["g"], *low["u"])
         y = adapted_linear(swiglu(both), layer.down, *low["d"])
-    _, h = add_norm(x, y, base.norm + adapter["norm.d"], config.rms_norm_eps)
-    weights = torch.from_numpy(packed.weights).to(device)
-    scored = weights.nonzero().squeeze(1)
-    targets, causal = (
-        torch.from_numpy(t).to(device)[scored] for t in (packed.targets, packed.causal)
-    )
-    weights = weights[scored]
-    shares = torch.where(causal, weights * causal_weight, weights)
-    total, rows = head_loss(h[scored], adapter["padout"], base.embeddings, targets, shares)
-    return Losses(total, rows, weights, causal)
+    return add_norm(x, y, base.norm + adapter["norm.d"], config.rms_norm_eps)[1]
 
 
 def _embed(base: Base, adapter: dict[str, Tensor], ids: Tensor) -> Tensor:

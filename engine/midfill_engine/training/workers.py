@@ -27,7 +27,7 @@ from midfill_engine.training.batches import Batches, Window
 from midfill_engine.training.config import TrainConfig
 from midfill_engine.training.division import Division
 from midfill_engine.training.metrics import Sums, added, training_sums, validation_sums
-from midfill_engine.training.passes import Losses, canvas_losses
+from midfill_engine.training.passes import Losses, Soft, canvas_losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,10 @@ class Trainee:
         leaves = {name: t.detach().requires_grad_() for name, t in tensors.items()}
         for name, grad in adapter.views(gradients, self.shapes).items():
             leaves[name].grad = grad
-        total: Sums = {}
+        share, total = self.config.soft_share, Sums()
+        soft = Soft(self._bare_base(), share) if share else None
         while some := list(islice(windows, per_pass)):
-            losses = self._losses(leaves, some)
+            losses = self._losses(leaves, some, soft)
             torch.autograd.backward(losses.total)
             total = added(total, training_sums(some, losses, self.config.causal_weight))
         return total
@@ -68,19 +69,27 @@ class Trainee:
     @torch.no_grad()
     def validate(self, job: Job, parameters: Tensor) -> Sums:
         """Sums over held-out windows, one a pass."""
+        tensors = adapter.views(parameters, self.shapes)
         if job.bare_base:
-            fresh = adapter.fresh(self.shapes, self.base.embeddings, seed=0)
-            parameters = fresh.to(parameters.device)
-        tensors, total = adapter.views(parameters, self.shapes), Sums()
+            tensors = self._bare_base()
+        total = Sums()
         for index in job.indices:
             window = self.validation.window(index)
             total = added(total, validation_sums(window, self._losses(tensors, [window])))
         return total
 
-    def _losses(self, tensors: dict[str, Tensor], windows: list[Window]) -> Losses:
+    def _bare_base(self) -> dict[str, Tensor]:
+        """The adapter with which the model is exactly the base."""
+        embeddings = self.base.embeddings
+        vector = adapter.fresh(self.shapes, embeddings, seed=0).to(embeddings.device)
+        return adapter.views(vector, self.shapes)
+
+    def _losses(
+        self, tensors: dict[str, Tensor], windows: list[Window], soft: Soft | None = None
+    ) -> Losses:
         after = self.config.suffix_position == "after"
         weight = self.config.causal_weight
-        return canvas_losses(self.base, tensors, windows, weight, suffix_after=after)
+        return canvas_losses(self.base, tensors, windows, weight, suffix_after=after, soft=soft)
 
 
 class Runner(Protocol):
