@@ -25,7 +25,7 @@ check: setup
 quality: model
 	@$(BIN)/midfill eval --quality fast,balanced,best
 
-# HOLES=200 takes hours on two cores.
+# HOLES=200 takes an hour on two cores.
 HOLES ?= 60
 strategies: model
 	@PYTHONPATH=tests $(BIN)/python tests/quality/compare_strategies.py --holes $(HOLES)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from midfill_engine.model import fused, kernels, transformer
 from midfill_engine.model.embedded import EmbeddedModel
-from midfill_engine.model.linear import STEPS, make_linear
+from midfill_engine.model.linear import STEPS, ZERO, make_linear
 from midfill_engine.model.transformer import Segment
 
 
@@ -65,7 +65,7 @@ def test_fused_passes_equal_those_in_torch(
 
 @torch.inference_mode()
 def test_two_int8_terms_are_as_good_as_float() -> None:
-    """What is left of the error is the weights' rounding."""
+    """What is left of the error is the weights' rounding, far below which theirs is."""
     dice = torch.Generator().manual_seed(1)
     weight = torch.randn(48, 96, generator=dice)
     x = torch.randn(7, 96, generator=dice) * torch.logspace(
@@ -76,14 +76,15 @@ def test_two_int8_terms_are_as_good_as_float() -> None:
     error = (linear(x) - exact).abs().max() / exact.abs().max()
     one_term = x.abs().amax(1, keepdim=True) / 127
     coarse = ((x / one_term).round() * one_term) @ linear.rows(torch.arange(48)).T
-    assert error < 2e-4
+    rounding = (x @ weight.T - exact).abs().max() / exact.abs().max()
+    assert error < rounding / 25
     assert (coarse - exact).abs().max() / exact.abs().max() > 30 * error
 
 
 def test_rows_of_zeros_stay_zeros() -> None:
-    parts = (np.empty(8, np.float32), np.empty(2, np.float32), np.empty((4, 8), np.int8))
+    parts = (np.empty(8, np.float32), np.empty(2, np.float32), np.empty((4, 8), np.uint8))
     kernels.norm(np.zeros((2, 8), np.float32), np.ones(8, np.float32), np.float32(1e-5), *parts)
-    assert not parts[2].any()
+    assert (parts[2] == ZERO).all()
     assert np.isfinite(parts[1]).all()
 
 
@@ -92,7 +93,7 @@ def test_the_gate_is_silu() -> None:
     u = torch.ones_like(g)
     product = torch.cat((torch.cat((g, u))[None], torch.zeros(1, 2 * len(g)))).contiguous()
     row, scales = np.empty(len(g), np.float32), np.ones(1, np.float32)
-    kernels.gate(product.numpy(), scales, row, scales.copy(), np.empty((2, len(g)), np.int8))
+    kernels.gate(product.numpy(), scales, row, scales.copy(), np.empty((2, len(g)), np.uint8))
     torch.testing.assert_close(torch.from_numpy(row), F.silu(g), rtol=3e-5, atol=3e-4)
 
 
@@ -107,9 +108,9 @@ def test_what_is_not_a_number_is_not_hidden(quantized: EmbeddedModel) -> None:
 
 
 def test_the_low_term_is_counted_in_its_own_steps() -> None:
-    parts = (np.empty(3, np.float32), np.empty(1, np.float32), np.empty((2, 3), np.int8))
+    parts = (np.empty(3, np.float32), np.empty(1, np.float32), np.empty((2, 3), np.uint8))
     x = np.array([[1.0, 0.5, -0.25]], np.float32)
     kernels.norm(x, np.ones(3, np.float32), np.float32(0), *parts)
     row, scales, (high, low) = parts
-    held = scales[0] * (high + low / np.float32(STEPS))
+    held = scales[0] * ((high - np.float32(ZERO)) + (low - np.float32(ZERO)) / np.float32(STEPS))
     np.testing.assert_allclose(held, row, atol=float(scales[0]) / STEPS)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -64,11 +65,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     holes = random.Random(0).sample(load_problems(), arguments.holes)
     model = EmbeddedModel.load("embedded", best_format())
-    rows = []
+    answers: dict[Variant, list[FillResult]] = {variant: [] for variant in variants()}
     with running(lambda: model) as run:
-        for variant in variants():
-            rows.append(row(variant, holes, run))
-            sys.stderr.write(rows[-1] + "\n")
+        for count, hole in enumerate(holes, 1):
+            run.fill(_request(hole, None))  # so that all find the context encoded
+            for variant in answers:
+                answers[variant].append(_answer(variant, hole, run))
+            sys.stderr.write(f"\rhole {count} of {len(holes)}")
+    rows = [row(variant, holes, answers[variant]) for variant in answers]
     day = f"{datetime.now(UTC):%Y-%m-%d}"
     table = f"{len(holes)} holes, {day}\n\n" + "\n".join([_HEAD, *rows]) + "\n"
     if arguments.print:
@@ -78,14 +82,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         _DOCUMENT.write_text(f"{before}{_TABLE}\n\n{table}", "utf-8")
 
 
-def row(variant: Variant, holes: Sequence[Problem], run: Running) -> str:
-    """One variant on all holes."""
+def _answer(variant: Variant, hole: Problem, run: Running) -> FillResult:
     kept = PLANS["balanced"]
     PLANS["balanced"] = variant.plan
     try:
-        answers = [run.fill(_request(hole, variant.strategy)) for hole in holes]
+        return run.fill(_request(hole, variant.strategy))
     finally:
         PLANS["balanced"] = kept
+
+
+def row(variant: Variant, holes: Sequence[Problem], answers: Sequence[FillResult]) -> str:
+    """One variant on all holes."""
     pairs = list(zip(holes, answers, strict=True))
     counts = (
         sum(_first(answer) == hole.expected for hole, answer in pairs),
@@ -108,6 +115,7 @@ def _request(hole: Problem, strategy: str | None) -> FillRequest:
     return replace(asked, strategy=strategy)
 
 
+@cache
 def _passes(hole: Problem, line: str) -> bool:
     return runs_through(hole.filled(line) + (hole.test or ""))
 

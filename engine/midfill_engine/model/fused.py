@@ -88,7 +88,7 @@ class _Quantized:
     """Rows on their way into a product, and the arrays that hold them."""
 
     def __init__(self, rows: int, width: int) -> None:
-        self._rows = torch.empty(2 * rows, width, dtype=torch.int8)
+        self._rows = torch.empty(2 * rows, width, dtype=torch.uint8)
         self.scales = np.empty(rows, np.float32)
         self.parts = (np.empty(width, np.float32), self.scales, self._rows.numpy())
 

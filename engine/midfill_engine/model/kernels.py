@@ -3,10 +3,10 @@
 A pass of a few rows spends half its time on starting small operations if each is one of torch's
 (docs/log.md). Here all that lies between two products is one loop over the rows.
 
-Activations are quantized as in `linear`: a row x with m = max |x| is held as int8 rows `high` and
-`low` with x ≈ m / 127 · (high + low / 254). The low rows lie behind all the high ones, and so do
-their products. `scales` are m / 127, one per row. Arrays are C-contiguous float32, changed in
-place where the name of an argument says `out`.
+Activations are quantized as in `linear`: a row x with m = max |x| is held as rows `high` and `low`
+with x ≈ m / 63 · (high + low / 126), 64 added to each to make it unsigned. The low rows lie behind
+all the high ones, and so do their products. `scales` are m / 63, one per row. Arrays are
+C-contiguous float32, changed in place where the name of an argument says `out`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from midfill_engine.model.linear import STEPS
+from midfill_engine.model.linear import LEVELS, STEPS, ZERO
 
 Floats = NDArray[np.float32]
-Bytes = NDArray[np.int8]
+Bytes = NDArray[np.uint8]
 
 _f: Final = np.float32
 _LEAST: Final = np.float32(1e-12)
-_TOP: Final = np.float32(127)
+_TOP: Final = np.float32(LEVELS)
+_ZERO: Final = np.int32(ZERO)
 _STEPS: Final = np.float32(STEPS)
 _MAGNITUDE: Final = np.int32(0x7FFFFFFF)  # all bits of a float but its sign
-_ROW, _MATRIX, _HEADS, _BYTES = "f4[::1]", "f4[:,::1]", "f4[:,:,::1]", "i1[:,::1]"
+_ROW, _MATRIX, _HEADS, _BYTES = "f4[::1]", "f4[:,::1]", "f4[:,:,::1]", "u1[:,::1]"
 
 
 def _kernel(signature: str) -> Callable[[Callable[..., None]], Any]:
@@ -52,7 +53,7 @@ def _kernel(signature: str) -> Callable[[Callable[..., None]], Any]:
 
 @_kernel(f"void({_ROW},i8,i8,{_ROW},{_BYTES})")
 def _quantize(row: Floats, i: int, rows: int, out_scales: Floats, out: Bytes) -> None:
-    """One row into its high and low int8 rows. Magnitudes compare as integers do, and faster."""
+    """One row into its high and low rows. Magnitudes compare as integers do, and faster."""
     bits = row.view(np.int32)
     largest = np.int32(0)
     for j in range(len(bits)):
@@ -64,8 +65,8 @@ def _quantize(row: Floats, i: int, rows: int, out_scales: Floats, out: Bytes) ->
     for j in range(len(row)):
         value = row[j] * factor
         high = np.rint(value)
-        out[i, j] = np.int8(np.int32(high))
-        out[rows + i, j] = np.int8(np.int32(np.rint((value - high) * _STEPS)))
+        out[i, j] = np.uint8(np.int32(high) + _ZERO)
+        out[rows + i, j] = np.uint8(np.int32(np.rint((value - high) * _STEPS)) + _ZERO)
 
 
 @_kernel(f"void({_MATRIX},{_ROW},f4,{_ROW},{_ROW},{_BYTES})")
