@@ -246,3 +246,33 @@ def test_a_limit_below_one_context_still_serves_one_at_a_time(tiny: EmbeddedMode
         assert not pool.has_room
         pool.release(context)
     assert pool.nbytes == context.slab.nbytes
+
+
+def test_a_pool_grows_and_shrinks_with_its_limit(tiny: EmbeddedModel) -> None:
+    pool = pool_of(tiny)
+    windows = [Window((20 + n, 21 + n, 22 + n), ()) for n in range(SLABS + 2)]
+
+    def held() -> list[Context]:
+        contexts = []
+        for window in windows:
+            context, _ = pool.acquire(window)
+            context.open(window)
+            pool.release(context)
+            contexts.append(context)
+        return contexts
+
+    assert len({id(context) for context in held()}) == SLABS
+    size = pool.nbytes // SLABS
+    pool.bound((SLABS + 2) * size)
+    contexts = held()
+    assert pool.nbytes == (SLABS + 2) * size
+    assert all(pool.acquire(window)[0] is c for window, c in zip(windows, contexts, strict=True))
+    pool.release(contexts[0])
+    pool.release(contexts[1])
+    pool.bound(size)  # the busy ones are still needed
+    assert pool.nbytes == SLABS * size
+    for context in contexts[2:]:
+        pool.release(context)
+    pool.bound(size)
+    assert pool.nbytes == size
+    assert pool.acquire(windows[-1]) == (contexts[-1], 2)

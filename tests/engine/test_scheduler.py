@@ -20,8 +20,11 @@ from support.wordy_model import write_wordy_model
 from midfill_engine.errors import EngineError, ModelMissing
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.protocol import QUALITIES, DraftEvent, FillRequest, FillResult, Quality
+from midfill_engine.worker import scheduler
 from midfill_engine.worker.backend import ContextCached
+from midfill_engine.worker.context import ContextPool
 from midfill_engine.worker.scheduler import MAX_ACTIVE
+from midfill_engine.worker.window import Window
 
 PREFIX: Final = "class Account:\n    def deposit(self, amount):\n        self.balance"
 TEXTS: Final = [
@@ -61,6 +64,24 @@ def test_more_requests_than_fit_into_a_batch(busy: Running) -> None:
     asked = busy.ask(*requests() * 5)
     assert len(asked) > MAX_ACTIVE
     assert all(not one.result().at_deadline for one in asked)
+
+
+@pytest.mark.parametrize(("clients", "reused"), [(1, False), (5, True)])
+def test_each_client_finds_what_it_has_encoded(
+    tiny: EmbeddedModel, monkeypatch: pytest.MonkeyPatch, clients: int, reused: bool
+) -> None:
+    """However many there are; the bound that suits one of them is too small for five texts."""
+    asked = [request_for(letter * 90, "\n") for letter in "vwxyz"]
+    one = ContextPool(tiny.config, 1)
+    one.acquire(Window((20,), ()))
+    monkeypatch.setattr(scheduler, "CONTEXT_BYTES", one.nbytes)
+    monkeypatch.setattr(scheduler, "CLIENT_BYTES", one.nbytes)
+    with running(lambda: tiny) as run:
+        run.scheduler.clients = clients
+        for request in asked:
+            run.fill(request)
+        stats = [run.fill(request).stats for request in asked]
+    assert [one.reused_tokens > one.context_tokens / 2 for one in stats] == [reused] * 5
 
 
 @pytest.fixture(scope="module")

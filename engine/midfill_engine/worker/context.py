@@ -95,6 +95,17 @@ class ContextPool:
     def nbytes(self) -> int:
         return sum(context.slab.nbytes for context in self._contexts)
 
+    def bound(self, limit_bytes: int) -> None:
+        """Set another limit. Contexts that are too many for it go, the least recently used first.
+
+        Busy ones stay until another limit is set, or this one again.
+        """
+        self._limit_bytes = limit_bytes
+        for context in [context for context in self._contexts if not context.busy]:
+            if len(self._contexts) < 2 or self.nbytes <= limit_bytes:
+                return
+            self._contexts.remove(context)
+
     @property
     def has_room(self) -> bool:
         """Whether a context can be had within the limit. The first one is outside any limit."""

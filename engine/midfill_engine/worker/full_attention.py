@@ -64,6 +64,9 @@ class FullAttentionPool:
         """Always: the number of jobs is bounded, and so is what each holds."""
         return True
 
+    def bound(self, limit_bytes: int) -> None:
+        """Nothing: as above."""
+
     def acquire(self, window: Window) -> tuple[FullAttentionContext, int]:
         """A context of the job's own: it can reuse no tokens of another's."""
         context = FullAttentionContext()

@@ -54,6 +54,10 @@ class Pool(Protocol):
         """Whether another can be had."""
         ...
 
+    def bound(self, limit_bytes: int) -> None:
+        """Set another limit to what they hold."""
+        ...
+
     def acquire(self, window: Window) -> tuple[Handle, int]:
         """A context for a job, and how many of the window's tokens it has."""
         ...

@@ -42,6 +42,7 @@ from midfill_engine.worker.window import make_window
 
 MAX_ACTIVE: Final = 16  # jobs in one batch; more wait their turn
 CONTEXT_BYTES: Final = 320 * 1024 * 1024  # eight contexts of the embedded model
+CLIENT_BYTES: Final = 40 * 1024 * 1024  # one: a client finds what it has encoded, however many
 ENCODE_ROWS: Final = 256  # with so many to encode, no more requests are taken in at once
 _LOG: Final = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class Scheduler:
         self._closing = False
         self._runs: list[_Run] = []
         self._turns = Turns()
+        self.clients = 1  # that are connected; set from any thread
         self.held = ("", "")  # how the model's weights are held, and where, once it is loaded
         self._pool: Pool | None = None
         self._step_s = 0.0  # how long the last denoising pass took
@@ -226,6 +228,8 @@ class Scheduler:
 
     def _admit(self, model: Backend) -> None:
         """Give arrivals a context each, and encode what their contexts lack in one pass."""
+        assert self._pool is not None
+        self._pool.bound(max(CONTEXT_BYTES, self.clients * CLIENT_BYTES))
         arrivals: list[_Run] = []
         work: list[Work] = []
         started = self.clock()

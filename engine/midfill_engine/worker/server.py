@@ -118,8 +118,7 @@ class _Worker:
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client, from hello to goodbye."""
-        self.clients += 1
-        self._changed.set()
+        self._count(1)
         connection = _Connection(self, writer)
         try:
             await connection.serve(reader)
@@ -127,11 +126,15 @@ class _Worker:
             _LOG.warning("a client was let go: %s", error)
         finally:
             connection.abandon()
-            self.clients -= 1
-            self._changed.set()
+            self._count(-1)
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
+
+    def _count(self, change: int) -> None:
+        self.clients += change
+        self.scheduler.clients = self.clients
+        self._changed.set()
 
     def greet(self, hello: Hello) -> Welcome:
         """The answer to a client's hello. Whom nobody needs, and this one cannot use, goes."""
