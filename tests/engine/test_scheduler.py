@@ -75,7 +75,6 @@ def test_each_client_finds_what_it_has_encoded(
     one = ContextPool(tiny.config, 1)
     one.acquire(Window((20,), ()))
     monkeypatch.setattr(scheduler, "CONTEXT_BYTES", one.nbytes)
-    monkeypatch.setattr(scheduler, "CLIENT_BYTES", one.nbytes)
     with running(lambda: tiny) as run:
         run.scheduler.clients = clients
         for request in asked:

@@ -82,7 +82,7 @@ class Running:
         pool = self.scheduler._pool
         assert self.scheduler.active == 0
         assert pool is None or not any(context.busy for context in pool._contexts)
-        assert self.scheduler.cache_bytes <= CONTEXT_BYTES
+        assert self.scheduler.cache_bytes <= CONTEXT_BYTES * (1 + self.scheduler.clients)
 
 
 @contextmanager

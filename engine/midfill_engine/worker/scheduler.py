@@ -41,8 +41,9 @@ from midfill_engine.worker.turns import Ticket, Turns
 from midfill_engine.worker.window import make_window
 
 MAX_ACTIVE: Final = 16  # jobs in one batch; more wait their turn
-CONTEXT_BYTES: Final = 320 * 1024 * 1024  # eight contexts of the embedded model
-CLIENT_BYTES: Final = 40 * 1024 * 1024  # one: a client finds what it has encoded, however many
+CONTEXT_BYTES: Final = (
+    80 * 1024 * 1024
+)  # two of the embedded model's; for each client, and once more
 ENCODE_ROWS: Final = 256  # with so many to encode, no more requests are taken in at once
 _LOG: Final = logging.getLogger(__name__)
 
@@ -94,6 +95,11 @@ class Scheduler:
     def cache_bytes(self) -> int:
         """Bytes held by contexts."""
         return self._pool.nbytes if self._pool else 0
+
+    @property
+    def _context_bytes(self) -> int:
+        """What contexts may hold: two for each client, who so lose none to others, and two more."""
+        return CONTEXT_BYTES * (1 + self.clients)
 
     def submit(self, ticket: Ticket) -> None:
         """Queue a request; from any thread."""
@@ -148,7 +154,7 @@ class Scheduler:
                 if not ticket.cancelled:
                     _refuse(ticket, known)
             return None
-        self._pool = model.new_pool(CONTEXT_BYTES)
+        self._pool = model.new_pool(self._context_bytes)
         self.held = model.held
         with self._changed:
             for ticket in self._inbox:
@@ -229,7 +235,7 @@ class Scheduler:
     def _admit(self, model: Backend) -> None:
         """Give arrivals a context each, and encode what their contexts lack in one pass."""
         assert self._pool is not None
-        self._pool.bound(max(CONTEXT_BYTES, self.clients * CLIENT_BYTES))
+        self._pool.bound(self._context_bytes)
         arrivals: list[_Run] = []
         work: list[Work] = []
         started = self.clock()
