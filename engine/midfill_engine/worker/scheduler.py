@@ -41,9 +41,7 @@ from midfill_engine.worker.turns import Ticket, Turns
 from midfill_engine.worker.window import make_window
 
 MAX_ACTIVE: Final = 16  # jobs in one batch; more wait their turn
-CONTEXT_BYTES: Final = (
-    80 * 1024 * 1024
-)  # two of the embedded model's; for each client, and once more
+CONTEXT_BYTES: Final = 80 * 1024 * 1024  # two contexts of the embedded model
 ENCODE_ROWS: Final = 256  # with so many to encode, no more requests are taken in at once
 _LOG: Final = logging.getLogger(__name__)
 
