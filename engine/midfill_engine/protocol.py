@@ -20,7 +20,7 @@ from cattrs import Converter, UnstructureStrategy
 from midfill_engine.calibration import DEFAULT_GATE
 from midfill_engine.errors import ProtocolError
 
-PROTOCOL_VERSION: Final = 3
+PROTOCOL_VERSION: Final = 4
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
 _SURROGATES: Final = "surrogatepass"  # an editor's text may hold halves of characters
@@ -71,6 +71,7 @@ class FillRequest:
     want_drafts: bool
     interactive: bool  # goes before requests that nobody is waiting for
     may_close: int | None = None  # brackets that a fill may close: not those closed in `suffix`
+    must_close: int | None = None  # and those it does not end before, nor within its own; None: any
     strategy: str | None = None  # the rule by which a step decides masks; None: the quality's
 
 

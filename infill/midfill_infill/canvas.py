@@ -31,6 +31,7 @@ class OpenBracket:
 
     char: str
     closed: bool  # the text behind the hole closes it, so a fill must not
+    on_line: bool  # it stands on the line on which the hole starts
 
 
 @dataclass(frozen=True, slots=True)

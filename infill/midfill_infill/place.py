@@ -116,7 +116,8 @@ def _open_brackets(
             closed.add(opener[0])
     if limit < len(text):
         closed.update(_closed_far_away(text, hole.end, limit, waiting))
-    return [OpenBracket(char, offset in closed) for offset, char in lexed.open_brackets]
+    line = line_start(text, hole.start, max(0, hole.start - _NEAR_BEFORE))
+    return [OpenBracket(c, offset in closed, offset >= line) for offset, c in lexed.open_brackets]
 
 
 def _closed_far_away(text: str, start: int, limit: int, waiting: BracketStack) -> list[int]:

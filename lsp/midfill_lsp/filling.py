@@ -52,6 +52,7 @@ def request_for(
         want_drafts=want_drafts,
         interactive=True,
         may_close=_may_close(canvas.place),
+        must_close=_must_close(canvas),
         strategy=strategy,
     )
 
@@ -69,6 +70,21 @@ def _may_close(place: Place) -> int | None:
             break
         if bracket.char == "{":
             return None
+        left_open += 1
+    return left_open
+
+
+def _must_close(canvas: Canvas) -> int | None:
+    """How many parentheses and square brackets of its own line a fill should close.
+
+    None where a fill may end with some open: in text, and where nothing is known of the language.
+    """
+    if canvas.place.in_text or canvas.language is None:
+        return None
+    left_open = 0
+    for bracket in reversed(canvas.place.brackets):
+        if bracket.closed or not bracket.on_line or bracket.char == "{":
+            break
         left_open += 1
     return left_open
 

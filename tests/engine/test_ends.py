@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+from support.jobs import job_for
 from support.single_tokens import tokens
 
 from midfill_engine.model.embedded import EmbeddedModel
 from midfill_engine.model.vocabulary import EMPTY, Vocabulary
 from midfill_engine.worker.candidate import Candidate, Edges, Prediction
+from midfill_engine.worker.context import ContextPool
+from midfill_engine.worker.job import commit_step
 
 SURE = 0.95
 
@@ -57,3 +62,30 @@ def test_at_its_end_a_line_keeps_its_whole_words(vocabulary: Vocabulary) -> None
         candidate.conclude([], vocabulary)
         assert candidate.done == (want is not None)
         assert want is None or candidate.tokens() == want
+
+
+def test_it_does_not_end_before_the_brackets_it_must_close(vocabulary: Vocabulary) -> None:
+    """Nor do what is proposed to it and the last step's probabilities make it."""
+    name, close, comma = tokens(vocabulary, "self", ")", ",")
+    edges = Edges((), b"", (), single_line=True, must_close=1)
+    candidate = Candidate.of_length(edges, "causal", 6)
+    step(vocabulary, candidate, [name])
+    candidate.proposed = [comma, name, close]
+    assert candidate.endless(vocabulary) == [True, False, True, False]
+    masked = Candidate.of_length(edges, "masked", 3)
+    assert masked.endless(vocabulary) == [False] * 3
+    required = Candidate.of_length(replace(edges, required=b"se"), "causal", 6)
+    assert required.endless(vocabulary) == [False]
+
+
+def test_a_draft_whose_likeliest_token_is_an_end_closes_its_bracket(tiny: EmbeddedModel) -> None:
+    end, close = EMPTY, tokens(tiny.vocabulary, ")")[0]
+    for must_close, want in ((1, close), (0, end), (None, end)):
+        pool = ContextPool(tiny.config, 1 << 30)
+        job = job_for(tiny, pool, "f(", "\n", quality="fast")
+        for candidate in job.candidates:
+            candidate.edges = replace(candidate.edges, must_close=must_close)
+        logits = torch.zeros(1, tiny.vocabulary.size)
+        logits[0, end], logits[0, close] = 9.0, 5.0
+        commit_step(job, logits, tiny.vocabulary)
+        assert [c.ids[0] for c in job.candidates] == [want]

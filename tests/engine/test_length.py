@@ -13,6 +13,7 @@ from midfill_engine.worker.length import (
     lengths_around,
     probed_length,
     tokens_to_overrun,
+    wants_bracket,
 )
 
 FLAT = BiasCurve(0, 1, 0, 1, 1)
@@ -100,6 +101,35 @@ def test_a_text_overruns_where_it_closes_what_is_not_its_own(
     tokens: str, may_close: int, want: int | None
 ) -> None:
     assert tokens_to_overrun([t.encode() for t in tokens.split()], may_close) == want
+
+
+@pytest.mark.parametrize(
+    ("text", "must_close", "in_line", "in_lines"),
+    [
+        ("", 0, False, False),
+        ("", 1, True, True),
+        ("a", 1, True, True),
+        ("a)", 1, False, False),
+        ("a, f(b)", 1, True, True),
+        ("a, f(b))", 1, False, False),
+        ("f(a", 0, True, True),
+        ("f(", 0, False, True),  # a person may go on below
+        ("a,", 1, False, True),
+        ("if (a) {", 0, False, True),
+        ("if (a) b; else {c", 0, False, True),
+        ("if (a) {\n  f(b)\n}", 0, False, False),
+        ("')'", 1, True, True),
+        ("'a", 1, False, False),  # within quotes nothing is known
+        ("a) + b[i]", 1, False, False),
+    ],
+)
+def test_a_text_wants_the_brackets_that_nobody_else_closes(
+    text: str, must_close: int, in_line: bool, in_lines: bool
+) -> None:
+    for cut in range(len(text) + 1):
+        tokens = [part.encode() for part in (text[:cut], text[cut:]) if part]
+        assert wants_bracket(tokens, must_close, single_line=True) == in_line
+        assert wants_bracket(tokens, must_close, single_line=False) == in_lines
 
 
 @pytest.mark.parametrize(

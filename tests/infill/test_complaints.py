@@ -94,6 +94,24 @@ def test_only_sound_code_is_shown(check: Check) -> None:
     check("def f():\n    return $0\n", Dropped("parse_check"), fill="1 2 3")
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "kept", "dropped"),
+    [
+        ("python", "$0\n    a()\nexcept E:\n    b()\n", "try:", "b = v"),
+        ("python", "$0\n    1: 2,\n}\n", "t = {", "t = 1"),
+        ("python", "x = f($0\n", "a)", "a"),
+        ("python", "x = f($0\n", "a,", "a, b"),  # more may follow in a new line
+        ("javascript", "$0\n  hour: n,\n};\n", "const a = {", "const a"),
+        ("go", "$0\n\tswitch f {\n\t}\n}\n", "func g() {", "var g int"),
+    ],
+)
+def test_what_the_code_lacks_is_not_left_out(
+    check: Check, language: str, text: str, kept: str, dropped: str
+) -> None:
+    check(text, text.replace("$0", kept), fill=kept, language=language)
+    check(text, Dropped("parse_check"), fill=dropped, language=language)
+
+
 def test_no_blanks_are_left_at_line_ends(check: Check) -> None:
     check("def f():$0\n", "def f():\n    a\n\n    b\n", fill="\n    a  \n    \n    b   \n  \n")
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 from midfill_engine.protocol import Draft
 from midfill_engine.worker.copying import MAX_PROPOSED, CopySource
-from midfill_engine.worker.length import ends_in_word, tokens_to_overrun
+from midfill_engine.worker.length import ends_in_word, tokens_to_overrun, wants_bracket
 from midfill_engine.worker.strategies import DEFAULT, STRATEGIES, Moves, Step, Strategy
 from midfill_engine.worker.strategies.verification import verified
 
@@ -32,6 +32,7 @@ class Edges:
     tail: tuple[int, ...]  # tokens it ends with; a canvas with a tail has no empties
     single_line: bool  # no line break may follow what is required
     may_close: int | None = None  # brackets it may close beyond its own; None: any number
+    must_close: int | None = None  # and those before which it does not end; None: it ends anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,23 @@ class Candidate:
         if self.view == "causal":
             return self.ids[: self.masked.index(True)] + self.proposed
         return self.ids
+
+    def endless(self, vocabulary: Vocabulary) -> list[bool]:
+        """For each open position, whether the draft may not end there for want of a bracket.
+
+        Only a left-to-right draft knows what stands before.
+        """
+        must_close, positions = self.edges.must_close, self.open_positions
+        if self.view != "causal" or must_close is None or self.required:
+            return [False] * len(positions)
+        known = [*self.ids[: positions[0]], *self.proposed][len(self.edges.certain) :]
+        texts = [vocabulary.token_bytes[i] for i in known]
+        first = len(texts) - len(self.proposed)
+        single_line = self.edges.single_line
+        return [
+            wants_bracket(texts[: first + i], must_close, single_line=single_line)
+            for i in range(len(positions))
+        ]
 
     def commit(self, prediction: Prediction, vocabulary: Vocabulary) -> None:
         """Take one step's predictions for `open_positions` and do what the rule decides.

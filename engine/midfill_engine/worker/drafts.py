@@ -76,4 +76,11 @@ def _edges(vocabulary: Vocabulary, request: FillRequest) -> Edges:
     tail = vocabulary.encode(request.heal_right)
     if len(certain) + len(required) + len(tail) > MAX_EDGE_TOKENS:
         raise RequestRejected("the text to be healed at the hole's edges is too long")
-    return Edges(tuple(certain), required, tuple(tail), request.single_line, request.may_close)
+    return Edges(
+        certain=tuple(certain),
+        required=required,
+        tail=tuple(tail),
+        single_line=request.single_line,
+        may_close=request.may_close,
+        must_close=request.must_close,
+    )

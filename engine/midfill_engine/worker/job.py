@@ -341,6 +341,7 @@ def _constrain(candidate: Candidate, logits: Tensor, vocabulary: Vocabulary) -> 
         logits[:, EMPTY] = ends
     if candidate.edges.tail:
         logits[:, EMPTY] = -torch.inf
+    logits[candidate.endless(vocabulary), EMPTY] = -torch.inf
     if candidate.required:
         allowed = vocabulary.beginnings(candidate.required, single_line)
         logits[0].masked_fill_(~allowed, -torch.inf)

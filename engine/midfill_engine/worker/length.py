@@ -8,13 +8,14 @@ How a length is changed is `length_moves`' concern.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 START: Final = 8  # tokens
 _QUOTES: Final = b"\"'`"
 _ESCAPE: Final = ord("\\")
+_GOING_ON: Final = (b"(", b"[", b"{", b",")
 _PATIENCE: Final = 4  # lengths in a row that are no better, before a direction is given up
 _SPREAD: Final = (1.0, 0.75, 1.35, 0.5, 2.0)  # lengths of the drafts around the chosen one
 
@@ -25,8 +26,35 @@ def tokens_to_overrun(tokens: Sequence[bytes], may_close: int) -> int | None:
     None if it does not. Braces do not count, since a line may close one and open another; nor do
     brackets between quotes, and those behind a quote that is never closed: such a text goes on.
     """
+    balances = enumerate(_balances(tokens, b"([", b")]"), 1)
+    return next((n for n, balance in balances if balance.least < -may_close), None)
+
+
+def wants_bracket(tokens: Sequence[bytes], must_close: int, *, single_line: bool) -> bool:
+    """Whether the text leaves open a bracket of its own, or of `must_close` before it.
+
+    A single line may: more may follow below, behind an opening bracket or a comma, and a brace is
+    closed there. What counts is as above, so nothing is wanted within quotes.
+    """
+    brackets = (b"([", b")]") if single_line else (b"([{", b")]}")
+    *_, last = (_Balance(0, 0, in_quotes=False), *_balances(tokens, *brackets))
+    goes_on = single_line and b"".join(tokens).rstrip().endswith(_GOING_ON)
+    return last.own > -must_close and not last.in_quotes and not goes_on
+
+
+@dataclass(frozen=True, slots=True)
+class _Balance:
+    """Brackets after a token: those the text has opened, less those it has closed."""
+
+    own: int
+    least: int  # the lowest it has come to on the way through the token
+    in_quotes: bool
+
+
+def _balances(tokens: Sequence[bytes], opening: bytes, closing: bytes) -> Iterator[_Balance]:
     own, quote, escaped = 0, 0, False
-    for count, token in enumerate(tokens, 1):
+    for token in tokens:
+        least = own
         for byte in token:
             if escaped:
                 escaped = False
@@ -35,13 +63,12 @@ def tokens_to_overrun(tokens: Sequence[bytes], may_close: int) -> int | None:
                 quote = 0 if byte == quote else quote
             elif byte in _QUOTES:
                 quote = byte
-            elif byte in b"([":
+            elif byte in opening:
                 own += 1
-            elif byte in b")]":
+            elif byte in closing:
                 own -= 1
-                if own < -may_close:
-                    return count
-    return None
+                least = min(least, own)
+        yield _Balance(own, least, in_quotes=bool(quote))
 
 
 def ends_in_word(left: bytes, right: bytes) -> bool:

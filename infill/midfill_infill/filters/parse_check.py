@@ -14,16 +14,23 @@ from midfill_infill.lexing import code_brackets, lex
 from midfill_infill.syntax import Parsed, count_faults, enclosing_bytes, parse
 
 _NAME: Final = "x"
+# What a hole may lack for the code around it to be sound, as short as it gets.
+_LACKING: Final = {
+    "braces": ("x = {", "x = [", "x() {", "if (x) {", "x }", "x)", "x;"),
+    "indentation": ("x = {", "x = [", "try:", "x }", "x)"),
+}
 
 
 def parse_check(fill: str, canvas: Canvas) -> str | None:
     """None if the item around the hole has more error and missing nodes with the fill than without.
 
     "Without" an empty hole holds a name, if that is sounder than nothing: `x = ` is at fault only
-    for want of a fill. A fill at a cursor that goes on in a new line may be closed there; in the
-    place of a selection nobody types on, nor adds the body that its last line lacks, which grammars
-    by indentation do not count as a fault. Every fill passes where nothing can be said: in strings,
-    comments and unknown languages, and in text beyond parsing.
+    for want of a fill. Where a fill leaves faults, it holds what makes the code soundest: the head
+    of a table whose rows stand below, `try:`, a closing bracket. A fill at a cursor that goes on in
+    a new line may be closed there; in the place of a selection nobody types on, nor adds the body
+    that its last line lacks, which grammars by indentation do not count as a fault. Every fill
+    passes where nothing can be said: in strings, comments and unknown languages, and in text
+    beyond parsing.
     """
     place, language = canvas.place, facts_for(canvas.language)
     if language is None or place.scope_hole is None or place.in_text:
@@ -36,14 +43,16 @@ def parse_check(fill: str, canvas: Canvas) -> str | None:
         if is_now and not was:
             return None
     widths = enclosing_bytes(unfilled)
-    allowed = count_faults(unfilled, *widths)
-    if allowed and not place.scope_hole and (named := _parse(_NAME, place, language)):
-        allowed = min(allowed, count_faults(named, *widths))
-    for attempt in _attempts(fill, canvas, language):
-        filled = _parse(attempt, place, language)
-        if filled and count_faults(filled, *widths) <= allowed:
-            return fill
-    return None
+    parsed = (_parse(attempt, place, language) for attempt in _attempts(fill, canvas, language))
+    left = min((count_faults(filled, *widths) for filled in parsed if filled), default=None)
+    if left is None or left > count_faults(unfilled, *widths):
+        return None
+    if not left or place.scope_hole:
+        return fill
+    lacking = () if goes_on(fill, canvas) else _LACKING[language.blocks]
+    held = (_parse(middle, place, language) for middle in (_NAME, *lacking))
+    sounder = any(holding and count_faults(holding, *widths) < left for holding in held)
+    return None if sounder else fill
 
 
 def _parse(middle: str, place: Place, language: Language) -> Parsed | None:
