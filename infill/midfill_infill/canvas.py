@@ -31,7 +31,7 @@ class OpenBracket:
 
     char: str
     closed: bool  # the text behind the hole closes it, so a fill must not
-    on_line: bool  # it stands on the line on which the hole starts
+    wanting: bool  # a fill should close it: its line ends behind the hole, and nothing else does
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ _HEAD_AND_BODY: Final = re.compile(
     r"^([ \t]*)\S[^\r\n]*[:{][ \t]*(?=(?:[\r\n][ \t]*)*[\r\n]([ \t]+)\S)", re.MULTILINE
 )
 _FURTHER_LINE: Final = re.compile(r"[\r\n]([ \t]*)(?=[^\s#)\]}])")
+_CLOSING: Final = " \t)]},;:"
 _ITEM_LINE: Final = re.compile(r"^[ \t]*(?=[^\s)\]}#])", re.MULTILINE)
 _TOP_LINE: Final = re.compile(r"^[^\s)\]}]", re.MULTILINE)
 
@@ -116,8 +117,26 @@ def _open_brackets(
             closed.add(opener[0])
     if limit < len(text):
         closed.update(_closed_far_away(text, hole.end, limit, waiting))
-    line = line_start(text, hole.start, max(0, hole.start - _NEAR_BEFORE))
-    return [OpenBracket(c, offset in closed, offset >= line) for offset, c in lexed.open_brackets]
+    ended = _ended_line(text, hole, limit)
+    return [
+        OpenBracket(
+            char, offset in closed, offset not in closed and char != "{" and offset >= ended
+        )
+        for offset, char in lexed.open_brackets
+    ]
+
+
+def _ended_line(text: str, hole: Hole, limit: int) -> int:
+    """Where the hole's line starts; the hole, if code follows on it or, indented more, below."""
+    start = line_start(text, hole.start, max(0, hole.start - _NEAR_BEFORE))
+    stop = line_end(text, hole.end, limit)
+    if text[hole.end : stop].strip(_CLOSING):
+        return hole.start
+    below = _FURTHER_LINE.search(text, stop, limit)
+    deeper = below is not None and width_of(below[1]) > width_of(
+        indent_of(text[start : hole.start])
+    )
+    return hole.start if deeper else start
 
 
 def _closed_far_away(text: str, start: int, limit: int, waiting: BracketStack) -> list[int]:

@@ -5,6 +5,7 @@ files: the server and the command line share it.
 """
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from midfill_engine.protocol import Fill, FillRequest, FillResult
 from midfill_infill import Canvas, Edit, Place, finish
@@ -75,18 +76,14 @@ def _may_close(place: Place) -> int | None:
 
 
 def _must_close(canvas: Canvas) -> int | None:
-    """How many parentheses and square brackets of its own line a fill should close.
+    """How many parentheses and square brackets a fill should close.
 
     None where a fill may end with some open: in text, and where nothing is known of the language.
     """
     if canvas.place.in_text or canvas.language is None:
         return None
-    left_open = 0
-    for bracket in reversed(canvas.place.brackets):
-        if bracket.closed or not bracket.on_line or bracket.char == "{":
-            break
-        left_open += 1
-    return left_open
+    inmost_first = reversed(canvas.place.brackets)
+    return sum(1 for _ in takewhile(lambda bracket: bracket.wanting, inmost_first))
 
 
 def judged(result: FillResult, text: str, canvas: Canvas) -> Judged:

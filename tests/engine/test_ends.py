@@ -75,7 +75,8 @@ def test_it_does_not_end_before_the_brackets_it_must_close(vocabulary: Vocabular
     masked = Candidate.of_length(edges, "masked", 3)
     assert masked.endless(vocabulary) == [False] * 3
     required = Candidate.of_length(replace(edges, required=b"se"), "causal", 6)
-    assert required.endless(vocabulary) == [False]
+    required.proposed = [name, close]
+    assert required.endless(vocabulary) == [True, True, False]
 
 
 def test_a_draft_whose_likeliest_token_is_an_end_closes_its_bracket(tiny: EmbeddedModel) -> None:

@@ -13,7 +13,7 @@ from midfill_engine.worker.length import (
     lengths_around,
     probed_length,
     tokens_to_overrun,
-    wants_bracket,
+    want_brackets,
 )
 
 FLAT = BiasCurve(0, 1, 0, 1, 1)
@@ -121,6 +121,9 @@ def test_a_text_overruns_where_it_closes_what_is_not_its_own(
         ("')'", 1, True, True),
         ("'a", 1, False, False),  # within quotes nothing is known
         ("a) + b[i]", 1, False, False),
+        ("1  # (see below", 0, False, False),
+        ("f(  // all", 0, False, False),
+        ("s.replace(/[(]/, b)", 0, False, False),
     ],
 )
 def test_a_text_wants_the_brackets_that_nobody_else_closes(
@@ -128,8 +131,13 @@ def test_a_text_wants_the_brackets_that_nobody_else_closes(
 ) -> None:
     for cut in range(len(text) + 1):
         tokens = [part.encode() for part in (text[:cut], text[cut:]) if part]
-        assert wants_bracket(tokens, must_close, single_line=True) == in_line
-        assert wants_bracket(tokens, must_close, single_line=False) == in_lines
+        assert want_brackets(tokens, must_close, single_line=True)[-1] == in_line
+        assert want_brackets(tokens, must_close, single_line=False)[-1] == in_lines
+
+
+def test_it_is_said_of_each_beginning() -> None:
+    tokens = [b"f(", b"a", b", b", b"[i])"]
+    assert want_brackets(tokens, 0, single_line=True) == [False, False, True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,26 @@ def test_what_the_code_lacks_is_not_left_out(
     check(text, Dropped("parse_check"), fill=dropped, language=language)
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "fill"),
+    [
+        ("javascript", "function f(a) {\n  const x = $0\n", "a + 1;"),
+        ("javascript", "function f(a) {\n  const x = $0\n\nfunction g() {\n}\n", "a + 1;"),
+        ("typescript", "interface A {\n  a: $0\n", "string;"),
+        ("typescript", "export class A {\n  private a: $0\n", "string;"),
+        ("go", "package a\n\nfunc f(a int) int {\n\treturn $0\n", "a + 1"),
+        ("go", "package a\n\ntype T struct {\n\tA $0\n", "int"),
+        ("java", "class A {\n  int f(int a) {\n    return $0\n\n  int g() {\n  }\n}\n", "a + 1;"),
+        ("python", "f(\n    a,\n    $0\n", "b"),
+        ("python", "CONFIG = {\n    'a': 1,\n    'b': $0\n", "2"),
+    ],
+)
+def test_brackets_that_a_person_closes_later_are_no_reason_to_offer_nothing(
+    check: Check, language: str, text: str, fill: str
+) -> None:
+    check(text, text.replace("$0", fill), fill=fill, language=language)
+
+
 def test_no_blanks_are_left_at_line_ends(check: Check) -> None:
     check("def f():$0\n", "def f():\n    a\n\n    b\n", fill="\n    a  \n    \n    b   \n  \n")
 

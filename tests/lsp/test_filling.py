@@ -19,6 +19,8 @@ from midfill_lsp.settings import DEFAULTS
         ("x = f(g(a)[|])\n", 0, 0),
         ("x = |\n", 0, 0),
         ("x = f(\n    a[|\n", 2, 1),  # an argument may follow in the next line
+        ("x = [|\n    1,\n    2,\n", 1, 0),  # what is below goes on inside it
+        ("x = f(|, b\n", 1, 0),
         ("x = {a: f(|\n}\n", 1, 1),
         ("x = {a: |\n", None, 0),
         ('x = f("a|")\n', None, None),

@@ -72,7 +72,8 @@ def trainee(config: TrainConfig, tokens: ByteTokens, tiny_model: Path) -> Traine
     base, corpus = Base.load(tiny_model, torch.bfloat16), Corpus.open(config.corpus)
     shapes = adapter_shapes(base.config, config.rank)
     training = Batches(corpus, tokens, config)
-    return Trainee(config, base, shapes, training, Batches(corpus, tokens, config, validation=True))
+    validation = Batches(corpus, tokens, config, validation=True)
+    return Trainee.of(config, base, shapes, training, validation)
 
 
 @pytest.fixture

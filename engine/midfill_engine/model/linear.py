@@ -1,7 +1,7 @@
 """Matrix products with frozen weights, in float32, bfloat16 or int8.
 
 Owns how a weight matrix is held and multiplied. The float form is the reference; the int8 form
-holds a quarter of the bytes and is faster on every x86 processor of the last ten years.
+holds a quarter of the bytes and is faster on x86 processors with AVX2.
 
 Both are independent of the other rows of a batch: int8 activations are quantized per row, never
 per batch, and their products are summed in int32, which is exact.
@@ -17,11 +17,11 @@ from torch import Tensor
 
 WeightFormat = Literal["float32", "bfloat16", "int8"]
 # Activations have seven bits: 127 · 127 twice fits the int16 that AVX2 adds pairs of products in.
+# They are unsigned, which all of oneDNN's kinds are fast at. The compiled kernels hold copies of
+# these numbers: touch kernels.py, too, if one changes.
 LEVELS: Final = 63  # of the high term on either side of zero
 STEPS: Final = 2 * LEVELS  # of the low term in one of the high
-ZERO: Final = (
-    LEVELS + 1
-)  # what zero is as an unsigned number, which is what every oneDNN is fast at
+ZERO: Final = LEVELS + 1  # what zero is held as
 FLOAT_TYPES: Final = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 

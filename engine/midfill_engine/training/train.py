@@ -83,7 +83,7 @@ class Run:
         held_out = replace(config, **_VALIDATION)
         training = Batches(corpus, tokens, config)
         validation = Batches(corpus, tokens, held_out, validation=True)
-        trainee = Trainee(config, base, self._shapes, training, validation)
+        trainee = Trainee.of(config, base, self._shapes, training, validation)
         self.model = base.config
         state, resumed = self._state(base, first, corpus.sha256)
         self._log.rewind(state.optimizer.step if resumed else None)

@@ -49,6 +49,20 @@ class Trainee:
     shapes: adapter.Shapes
     training: Batches
     validation: Batches
+    bare_base: dict[str, Tensor]  # the adapter with which the model is exactly the base
+
+    @classmethod
+    def of(
+        cls,
+        config: TrainConfig,
+        base: Base,
+        shapes: adapter.Shapes,
+        training: Batches,
+        validation: Batches,
+    ) -> Trainee:
+        """With a bare base on the base's device."""
+        bare = adapter.fresh(shapes, base.embeddings, seed=0).to(base.embeddings.device)
+        return cls(config, base, shapes, training, validation, adapter.views(bare, shapes))
 
     def train(
         self, windows: Iterator[Window], per_pass: int, parameters: Tensor, gradients: Tensor
@@ -59,7 +73,7 @@ class Trainee:
         for name, grad in adapter.views(gradients, self.shapes).items():
             leaves[name].grad = grad
         share, total = self.config.soft_share, Sums()
-        soft = Soft(self._bare_base(), share) if share else None
+        soft = Soft(self.bare_base, share) if share else None
         while some := list(islice(windows, per_pass)):
             losses = self._losses(leaves, some, soft)
             torch.autograd.backward(losses.total)
@@ -69,20 +83,12 @@ class Trainee:
     @torch.no_grad()
     def validate(self, job: Job, parameters: Tensor) -> Sums:
         """Sums over held-out windows, one a pass."""
-        tensors = adapter.views(parameters, self.shapes)
-        if job.bare_base:
-            tensors = self._bare_base()
+        tensors = self.bare_base if job.bare_base else adapter.views(parameters, self.shapes)
         total = Sums()
         for index in job.indices:
             window = self.validation.window(index)
             total = added(total, validation_sums(window, self._losses(tensors, [window])))
         return total
-
-    def _bare_base(self) -> dict[str, Tensor]:
-        """The adapter with which the model is exactly the base."""
-        embeddings = self.base.embeddings
-        vector = adapter.fresh(self.shapes, embeddings, seed=0).to(embeddings.device)
-        return adapter.views(vector, self.shapes)
 
     def _losses(
         self, tensors: dict[str, Tensor], windows: list[Window], soft: Soft | None = None

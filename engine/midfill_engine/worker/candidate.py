@@ -16,7 +16,7 @@ from torch import Tensor
 from midfill_engine.model.vocabulary import EMPTY, MASK, Vocabulary
 from midfill_engine.protocol import Draft
 from midfill_engine.worker.copying import MAX_PROPOSED, CopySource
-from midfill_engine.worker.length import ends_in_word, tokens_to_overrun, wants_bracket
+from midfill_engine.worker.length import ends_in_word, tokens_to_overrun, want_brackets
 from midfill_engine.worker.strategies import DEFAULT, STRATEGIES, Moves, Step, Strategy
 from midfill_engine.worker.strategies.verification import verified
 
@@ -142,16 +142,12 @@ class Candidate:
         Only a left-to-right draft knows what stands before.
         """
         must_close, positions = self.edges.must_close, self.open_positions
-        if self.view != "causal" or must_close is None or self.required:
+        if self.view != "causal" or must_close is None:
             return [False] * len(positions)
         known = [*self.ids[: positions[0]], *self.proposed][len(self.edges.certain) :]
         texts = [vocabulary.token_bytes[i] for i in known]
-        first = len(texts) - len(self.proposed)
-        single_line = self.edges.single_line
-        return [
-            wants_bracket(texts[: first + i], must_close, single_line=single_line)
-            for i in range(len(positions))
-        ]
+        wanting = want_brackets(texts, must_close, single_line=self.edges.single_line)
+        return wanting[-len(positions) :]
 
     def commit(self, prediction: Prediction, vocabulary: Vocabulary) -> None:
         """Take one step's predictions for `open_positions` and do what the rule decides.

@@ -15,7 +15,7 @@ from typing import Final
 START: Final = 8  # tokens
 _QUOTES: Final = b"\"'`"
 _ESCAPE: Final = ord("\\")
-_GOING_ON: Final = (b"(", b"[", b"{", b",")
+_GOING_ON: Final = b"([{,"
 _PATIENCE: Final = 4  # lengths in a row that are no better, before a direction is given up
 _SPREAD: Final = (1.0, 0.75, 1.35, 0.5, 2.0)  # lengths of the drafts around the chosen one
 
@@ -30,16 +30,22 @@ def tokens_to_overrun(tokens: Sequence[bytes], may_close: int) -> int | None:
     return next((n for n, balance in balances if balance.least < -may_close), None)
 
 
-def wants_bracket(tokens: Sequence[bytes], must_close: int, *, single_line: bool) -> bool:
-    """Whether the text leaves open a bracket of its own, or of `must_close` before it.
+def want_brackets(tokens: Sequence[bytes], must_close: int, *, single_line: bool) -> list[bool]:
+    """For no token, the first, the first two …: whether that text may not end for a bracket.
 
-    A single line may: more may follow below, behind an opening bracket or a comma, and a brace is
-    closed there. What counts is as above, so nothing is wanted within quotes.
+    It leaves one open of its own, or of `must_close` before it. A single line may: more may follow
+    below, behind an opening bracket or a comma, and a brace is closed there. What counts is as
+    above, and in doubt nothing is wanted: within quotes, behind `#` and `/`, which may begin a
+    comment or a pattern.
     """
-    brackets = (b"([", b")]") if single_line else (b"([{", b")]}")
-    *_, last = (_Balance(0, 0, in_quotes=False), *_balances(tokens, *brackets))
-    goes_on = single_line and b"".join(tokens).rstrip().endswith(_GOING_ON)
-    return last.own > -must_close and not last.in_quotes and not goes_on
+    opening, closing = (b"([", b")]") if single_line else (b"([{", b")]}")
+    balances = (_Balance(0, 0, 0, doubtful=False), *_balances(tokens, opening, closing))
+    return [
+        balance.own > -must_close
+        and not balance.doubtful
+        and not (single_line and balance.last in _GOING_ON)
+        for balance in balances
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +54,12 @@ class _Balance:
 
     own: int
     least: int  # the lowest it has come to on the way through the token
-    in_quotes: bool
+    last: int  # the last byte that is no blank; 0: there is none
+    doubtful: bool
 
 
 def _balances(tokens: Sequence[bytes], opening: bytes, closing: bytes) -> Iterator[_Balance]:
-    own, quote, escaped = 0, 0, False
+    own, quote, last, escaped, marked = 0, 0, 0, False, False
     for token in tokens:
         least = own
         for byte in token:
@@ -68,7 +75,10 @@ def _balances(tokens: Sequence[bytes], opening: bytes, closing: bytes) -> Iterat
             elif byte in closing:
                 own -= 1
                 least = min(least, own)
-        yield _Balance(own, least, in_quotes=bool(quote))
+            else:
+                marked = marked or byte in b"#/"
+            last = last if byte in b" \t\r\n" else byte
+        yield _Balance(own, least, last, doubtful=bool(quote) or marked)
 
 
 def ends_in_word(left: bytes, right: bytes) -> bool:

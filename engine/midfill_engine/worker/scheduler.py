@@ -96,7 +96,7 @@ class Scheduler:
 
     @property
     def _context_bytes(self) -> int:
-        """What contexts may hold: two for each client, who so lose none to others, and two more."""
+        """What contexts may hold: room for two of each client, and for two more."""
         return CONTEXT_BYTES * (1 + self.clients)
 
     def submit(self, ticket: Ticket) -> None:

@@ -16,8 +16,8 @@ from midfill_infill.syntax import Parsed, count_faults, enclosing_bytes, parse
 _NAME: Final = "x"
 # What a hole may lack for the code around it to be sound, as short as it gets.
 _LACKING: Final = {
-    "braces": ("x = {", "x = [", "x() {", "if (x) {", "x }", "x)", "x;"),
-    "indentation": ("x = {", "x = [", "try:", "x }", "x)"),
+    "braces": ("x = {", "x = [", "x() {", "if (x) {", "x;"),
+    "indentation": ("x = {", "x = [", "try:"),
 }
 
 
@@ -26,11 +26,11 @@ def parse_check(fill: str, canvas: Canvas) -> str | None:
 
     "Without" an empty hole holds a name, if that is sounder than nothing: `x = ` is at fault only
     for want of a fill. Where a fill leaves faults, it holds what makes the code soundest: the head
-    of a table whose rows stand below, `try:`, a closing bracket. A fill at a cursor that goes on in
-    a new line may be closed there; in the place of a selection nobody types on, nor adds the body
-    that its last line lacks, which grammars by indentation do not count as a fault. Every fill
-    passes where nothing can be said: in strings, comments and unknown languages, and in text
-    beyond parsing.
+    of a table whose rows stand below, `try:`, a parenthesis that the fill should close. A fill at a
+    cursor that goes on in a new line may be closed there; in the place of a selection nobody types
+    on, nor adds the body that its last line lacks, which grammars by indentation do not count as a
+    fault. Every fill passes where nothing can be said: in strings, comments and unknown languages,
+    and in text beyond parsing.
     """
     place, language = canvas.place, facts_for(canvas.language)
     if language is None or place.scope_hole is None or place.in_text:
@@ -49,10 +49,17 @@ def parse_check(fill: str, canvas: Canvas) -> str | None:
         return None
     if not left or place.scope_hole:
         return fill
-    lacking = () if goes_on(fill, canvas) else _LACKING[language.blocks]
-    held = (_parse(middle, place, language) for middle in (_NAME, *lacking))
+    held = (_parse(m, place, language) for m in (_NAME, *_lacking(fill, canvas, language)))
     sounder = any(holding and count_faults(holding, *widths) < left for holding in held)
     return None if sounder else fill
+
+
+def _lacking(fill: str, canvas: Canvas, language: Language) -> tuple[str, ...]:
+    if goes_on(fill, canvas):
+        return ()
+    inmost = canvas.place.brackets[-1:]
+    closed = (_NAME + PAIRS[b.char] for b in inmost if b.wanting)
+    return (*_LACKING[language.blocks], *closed)
 
 
 def _parse(middle: str, place: Place, language: Language) -> Parsed | None:
