@@ -44,15 +44,18 @@ def test_drafts_that_do_not_fit_into_one_pass_take_turns(tiny: EmbeddedModel) ->
     assert len({tuple(draft.ids) for draft in drafts}) == 1  # waiting changes nothing
 
 
+@pytest.mark.parametrize("must_close", [None, 2])
 @pytest.mark.parametrize("single_line", [True, False])
 @torch.inference_mode()
 def test_copied_proposals_change_nothing_but_the_passes(
-    tiny: EmbeddedModel, single_line: bool
+    tiny: EmbeddedModel, single_line: bool, must_close: int | None
 ) -> None:
     """Every left-to-right draft, greedy or sampled, with proposals and without."""
 
     request = replace(
-        request_for(REPETITIVE, "\n", single_line=single_line, quality="balanced"), max_tokens=40
+        request_for(REPETITIVE, "\n", single_line=single_line, quality="balanced"),
+        max_tokens=40,
+        must_close=must_close,
     )
 
     def outcome(source: CopySource | None) -> tuple[list[list[int]], int]:
