@@ -65,7 +65,7 @@ def test_at_its_end_a_line_keeps_its_whole_words(vocabulary: Vocabulary) -> None
 
 
 def test_it_does_not_end_before_the_brackets_it_must_close(vocabulary: Vocabulary) -> None:
-    """Nor do what is proposed to it and the last step's probabilities make it."""
+    """Nor behind what is proposed to it, whatever of that closes one."""
     name, close, comma = tokens(vocabulary, "self", ")", ",")
     edges = Edges((), b"", (), single_line=True, must_close=1)
     candidate = Candidate.of_length(edges, "causal", 6)

@@ -11,12 +11,13 @@ import pytest
 from midfill_engine.model.linear import best_format
 
 # With the largest numbers there are, so that whatever can overflow does; as pairs of both signs.
+# Sums stay below 2^24 with ZERO's share in them: exact however a kernel takes that off again.
 _SCRIPT = """
 import torch
 from midfill_engine.model.linear import LEVELS, ZERO, make_linear
 
 torch.manual_seed(0)
-for rows, width, out in ((2, 576, 960), (8, 1536, 576), (52, 576, 3072)):
+for rows, width, out in ((2, 576, 960), (8, 1024, 576), (52, 576, 3072)):
     weight = torch.randint(-127, 128, (out, width)).float()
     weight[:4] = 127
     weight[2:4] = -127
